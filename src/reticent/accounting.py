@@ -1,0 +1,250 @@
+"""Event -> epsilon or delta; budget -> noise. Sees descriptions only, never data.
+
+Answers never under-report: closed forms are checked in high precision, compositions use dominating privacy loss
+distributions with their rounding error added, and calibration asserts its result against the budget.
+"""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from reticent import analytic, errors, events, pld, profiles, selection
+from reticent.budget import Adjacency, Budget
+from reticent.events import Event
+
+_MOST_SUBSETS = 256
+
+
+class Cost(NamedTuple):
+    """What an event costs at one delta, under both adjacencies."""
+
+    epsilon: float
+    replace_one: float
+    replace_one_is_tight: bool
+
+
+def cost(event: Event, delta: float) -> Cost:
+    """Returns epsilon under add-or-remove-one, and under replace-one with a word on how tight that is.
+
+    >>> cost(events.Gaussian(noise_multiplier=4.0), 1e-5).replace_one_is_tight
+    True
+    """
+    replaced = epsilon(event, delta, adjacency=Adjacency.REPLACE_ONE)
+    return Cost(epsilon(event, delta), replaced, _replacement(event) is not None)
+
+
+def delta(event: Event, epsilon: float, *, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE) -> float:
+    """Returns the smallest provable delta at this epsilon, rounded up.
+
+    >>> delta(events.NonPrivate(), 3.0)
+    1.0
+    """
+    epsilon = errors.real("epsilon", epsilon, above=0, below=math.inf, at_least=True)
+    return _delta(event, epsilon, adjacency, pld.FINE)
+
+
+def epsilon(event: Event, delta: float, *, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE) -> float:
+    """Returns the smallest provable epsilon at this delta, rounded up; infinity where there is none.
+
+    >>> round(epsilon(events.Gaussian(noise_multiplier=3.730632), 1e-5), 4)
+    1.0
+    """
+    target = errors.real("delta", delta, above=0, below=1, at_least=True)
+    if adjacency is Adjacency.ADD_OR_REMOVE_ONE:
+        return profiles.of(event).epsilon(target)
+    return profiles.smallest_epsilon(lambda e: _delta(event, e, adjacency, pld.FINE), target)
+
+
+def repeat(event: Event, times: int) -> Event:
+    """Returns the event of the same spend several times.
+
+    >>> repeat(events.Public(), 2)
+    Composed(parts=(Public(), Public()))
+    """
+    return events.compose(*[event] * times)
+
+
+def within(event: Event, budget: Budget) -> bool:
+    """Says whether a person may go through this event in as many tasks as the budget assumes."""
+    return _delta(repeat(event, budget.tasks_per_person), budget.epsilon, budget.adjacency, pld.FINE) <= budget.delta
+
+
+def calibrate(make_event: Callable[[float], Event], budget: Budget, *, guess: float = 1.0) -> Event:
+    """Returns the event with the least noise that keeps one person within the budget over the whole stream.
+
+    Guarantees:
+      - The returned event is within the budget; asserted after the search.   test_calibration_never_overspends
+      - The noise per task is fixed by (budget, tasks_per_person) alone.
+
+    Args:
+        make_event: From a noise level to what one task spends; more noise must cost less.
+        budget: The whole stream's budget.
+        guess: Where to start the search; changes speed only.
+
+    Example:
+        >>> event = calibrate(lambda s: events.Gaussian(noise_multiplier=s), Budget(epsilon=1.0, delta=1e-5))
+        >>> round(event.noise_multiplier, 3)
+        3.731
+    """
+    if budget.delta == 0:
+        raise errors.InvalidValue("Expected delta > 0: Gaussian noise satisfies no budget with delta = 0.")
+
+    def gap(log_noise: float, resolution: float) -> float:
+        spent = repeat(make_event(math.exp(log_noise)), budget.tasks_per_person)
+        reached = _delta(spent, budget.epsilon, budget.adjacency, resolution)
+        # measured as the mu of a Gaussian with the same delta, the gap is nearly a straight line
+        alike = analytic.largest_mu(budget.epsilon, min(max(reached, 1e-300), 1 - 1e-9))
+        return math.log(alike) - math.log(allowed) + (0.0 if reached <= budget.delta else 1e-12)
+
+    allowed = analytic.largest_mu(budget.epsilon, budget.delta)
+    rough, slope = _smallest_within_budget(lambda x: gap(x, pld.COARSE), math.log(guess), -1.0, tolerance=3e-3)
+    found, _ = _smallest_within_budget(lambda x: gap(x, pld.FINE), rough, slope, tolerance=1e-5)
+    event = make_event(math.exp(found))
+    if not within(event, budget):
+        raise AssertionError("Calibration overspent its budget. Please report this as a bug.")
+    return event
+
+
+def gaussian_sigma(budget: Budget) -> float:
+    """Returns the noise on a sum of unit vectors that a task may publish under this budget.
+
+    >>> round(gaussian_sigma(Budget(epsilon=1.0, delta=1e-5)), 4)
+    3.7306
+    """
+    if budget.delta == 0:
+        raise errors.InvalidValue("Expected delta > 0: Gaussian noise satisfies no budget with delta = 0.")
+    doubled = 2 if budget.adjacency is Adjacency.REPLACE_ONE else 1
+    sensitivity = doubled * budget.examples_per_person * math.sqrt(budget.tasks_per_person)
+    return sensitivity / analytic.largest_mu(budget.epsilon, budget.delta) * (1 + 1e-14)
+
+
+def noise_multiplier(budget: Budget, *, rate: float, steps: int) -> float:
+    """Returns the noise multiplier of DP-SGD with Poisson sampling that keeps a task within the budget.
+
+    >>> round(noise_multiplier(Budget(epsilon=1.0, delta=1e-5), rate=0.1, steps=400), 2)
+    7.57
+    """
+
+    def make(noise: float) -> events.DpSgd:
+        return events.DpSgd(noise_multiplier=noise, rate=rate, steps=steps)
+
+    make(1.0)  # refuses a bad rate or step count before the search
+    if budget.delta == 0:
+        raise errors.InvalidValue("Expected delta > 0: Gaussian noise satisfies no budget with delta = 0.")
+    # central limit of subsampled Gaussians: mu^2 = steps rate^2 (e^(1/sigma^2) - 1)
+    mu = analytic.largest_mu(budget.epsilon, budget.delta)
+    guess = math.log1p(mu**2 / (budget.tasks_per_person * steps * rate**2)) ** -0.5
+    event = calibrate(make, budget, guess=guess)
+    assert isinstance(event, events.DpSgd)  # noqa: S101 (what make returns)
+    return event.noise_multiplier
+
+
+def stream_delta(tasks: Sequence[Event], epsilon: float, order: int) -> float:
+    """Returns delta of a stream in which one person may appear in up to `order` tasks: the worst subset."""
+    return max((delta(subset, epsilon) for subset in worst_subsets(tasks, order)), default=0.0)
+
+
+def stream_cost(tasks: Sequence[Event], delta: float, order: int) -> Cost:
+    """Returns epsilon of a stream in which one person may appear in up to `order` tasks: the worst subset.
+
+    >>> stream_cost([events.Gaussian(noise_multiplier=4.0)] * 9, 1e-5, 1) == cost(
+    ...     events.Gaussian(noise_multiplier=4.0), 1e-5)
+    True
+    """
+    costs = [cost(subset, delta) for subset in worst_subsets(tasks, order)]
+    if not costs:
+        return Cost(0.0, 0.0, True)
+    return Cost(
+        max(c.epsilon for c in costs), max(c.replace_one for c in costs), all(c.replace_one_is_tight for c in costs)
+    )
+
+
+def worst_subsets(tasks: Sequence[Event], order: int) -> Iterator[Event]:
+    """Yields what one person may go through: every multiset of `order` tasks, tasks of the same kind counted once.
+
+    "The n most expensive tasks" is not defined (two events of equal epsilon compose differently), so all kinds of
+    subset are tried. Where they are too many, every task is replaced by one that dominates all.
+    """
+    kinds = Counter(task for task in tasks if task != events.Public())
+    size = min(order, kinds.total())
+    if size == 0:
+        return
+    if math.comb(len(kinds) + size - 1, size) > _MOST_SUBSETS:
+        yield repeat(_dominating(list(kinds)), size)
+        return
+    for subset in itertools.combinations_with_replacement(kinds, size):
+        if all(times <= kinds[kind] for kind, times in Counter(subset).items()):
+            yield events.compose(*subset)
+
+
+def _dominating(kinds: Sequence[Event]) -> Event:
+    """Returns an event at least as expensive as each kind: of every mechanism in any, the most and the noisiest.
+
+    A person in one of the tasks goes through at most this. Loose, but only used for streams of many kinds.
+    """
+    most: Counter[Event] = Counter()
+    for kind in kinds:
+        for part, times in Counter(profiles.leaves(kind)).items():
+            most[part] = max(most[part], times)
+    gaussians = [part for part in most if isinstance(part, events.Gaussian)]
+    if len(gaussians) == len(most):
+        return events.Gaussian(noise_multiplier=min(g.noise_multiplier for g in gaussians))
+    return events.compose(*most.elements())
+
+
+def _delta(event: Event, epsilon: float, adjacency: Adjacency, resolution: float) -> float:
+    if adjacency is Adjacency.ADD_OR_REMOVE_ONE:
+        return profiles.of(event, resolution).delta(epsilon)
+    tight = _replacement(event)
+    if tight is not None:
+        return tight(epsilon)
+    # one removal, then one addition: (epsilon/2, d) twice gives (epsilon, (1 + e^(epsilon/2)) d)
+    return min(1.0, (1 + math.exp(epsilon / 2)) * profiles.of(event, resolution).delta(epsilon / 2))
+
+
+def _replacement(event: Event) -> Callable[[float], float] | None:
+    """Returns the tight replace-one curve where a formula exists: Gaussians, and one joint Gaussian.
+
+    A replaced example of a known label moves the sum by up to 2 (known labels carry no count, so a = 1), whatever
+    the weight of unknown labels. For subsampled steps no proof that opposite gradients are the worst is known to us.
+    """
+    leaves = list(profiles.leaves(event))
+    if all(isinstance(leaf, events.Gaussian) for leaf in leaves):
+        squares = sum(leaf.noise_multiplier**-2 for leaf in leaves if isinstance(leaf, events.Gaussian))
+        return profiles.PlainGaussian(2 * math.sqrt(squares)).delta
+    if isinstance(event, events.JointGaussian) and event.examples_per_person == 1:
+        mu, chance = 1 / event.noise_multiplier, selection.GaussianRule(event).exposures(1)[1]
+        moved, new = profiles.PlainGaussian(2 * mu), profiles.Exposed(profiles.PlainGaussian(mu), chance)
+        return lambda epsilon: max(moved.delta(epsilon), new.delta(epsilon))
+    return None
+
+
+def _smallest_within_budget(
+    gap: Callable[[float], float], start: float, slope: float, *, tolerance: float
+) -> tuple[float, float]:
+    """Returns the smallest x (to the tolerance, from above) with gap(x) <= 0, and the slope of gap there.
+
+    gap falls with x. A secant aimed a hair to the safe side, kept inside the bracket; typically three calls.
+    """
+    low: tuple[float, float] | None = None
+    high: tuple[float, float] | None = None
+    x = start
+    for _ in range(200):
+        value = gap(x)
+        if value <= 0:
+            high = (x, value)
+        else:
+            low = (x, value)
+        if low and high:
+            slope = min((high[1] - low[1]) / (high[0] - low[0]), -1e-9)
+        if high and (-high[1] <= -slope * tolerance or (low and high[0] - low[0] <= tolerance)):
+            return high[0], slope
+        anchor = high or low
+        assert anchor is not None  # noqa: S101 (one side was just set)
+        step = -(anchor[1] - slope * tolerance / 2) / slope
+        x = anchor[0] + max(-1.0, min(1.0, step))
+        if low and high and not low[0] < x < high[0]:
+            x = (low[0] + high[0]) / 2
+    raise errors.InvalidValue("No noise level reaches this budget. Raise epsilon or delta.")

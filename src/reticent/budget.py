@@ -1,0 +1,77 @@
+"""Budget: what one person may lose over the whole stream."""
+
+import dataclasses
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reticent import errors
+
+
+class Adjacency(enum.StrEnum):
+    """Which pairs of data sets must look alike.
+
+    Add-or-remove-one hides whether a person took part at all; replace-one hides which of two records
+    they contributed, with the number of records taken as public.
+    """
+
+    ADD_OR_REMOVE_ONE = "add-or-remove-one"
+    REPLACE_ONE = "replace-one"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The most that one person may lose over the whole stream of tasks.
+
+    Guarantees:
+      - Values are validated at birth and never change.        test_budget_refuses
+      - `tasks_per_person` and `examples_per_person` are assumptions the user states; every privacy
+        statement prints them.                                 test_statement_prints_assumptions
+
+    Args:
+        epsilon: Bound on the privacy loss, above 0 and finite.
+        delta: Chance that the bound fails, from 0 to below 1. Released labels need delta > 0.
+        adjacency: Which neighbouring data sets the bound compares.
+        tasks_per_person: In how many tasks one person may appear (the order n of task-wise adjacency).
+        examples_per_person: How many examples one person may contribute to a task.
+
+    Example:
+        >>> Budget(epsilon=1.0, delta=1e-5).tasks_per_person
+        1
+        >>> Budget(epsilon=-1, delta=1e-5)
+        Traceback (most recent call last):
+        reticent.errors.InvalidValue: Expected epsilon > 0 and finite, got -1.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE
+    tasks_per_person: int = 1
+    examples_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        epsilon = errors.real("epsilon", self.epsilon, above=0, below=math.inf)
+        object.__setattr__(self, "epsilon", epsilon)
+        delta = errors.real("delta", self.delta, above=0, below=1, at_least=True)
+        object.__setattr__(self, "delta", delta)
+        errors.whole("tasks_per_person", self.tasks_per_person, at_least=1)
+        errors.whole("examples_per_person", self.examples_per_person, at_least=1)
+        if not isinstance(self.adjacency, Adjacency):
+            names = " or ".join(f"Adjacency.{a.name}" for a in Adjacency)
+            raise errors.InvalidValue(f"Expected adjacency to be {names}.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the budget as plain JSON values."""
+        return {**dataclasses.asdict(self), "adjacency": str(self.adjacency)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Budget":
+        """Returns the budget that `to_json` wrote; other keys are left alone.
+
+        >>> Budget.from_json(Budget(epsilon=2.0, delta=1e-6).to_json()).epsilon
+        2.0
+        """
+        fields = {field.name: value[field.name] for field in dataclasses.fields(cls)}
+        return cls(**{**fields, "adjacency": Adjacency(fields["adjacency"])})

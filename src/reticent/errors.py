@@ -1,0 +1,53 @@
+"""What can go wrong, in one sentence each; no message ever repeats a private value."""
+
+import math
+from numbers import Integral, Real
+
+
+class ReticentError(Exception):
+    """Base of every refusal; the command line turns it into one sentence and exit code 2."""
+
+
+class InvalidValue(ReticentError, ValueError):
+    """A public setting is out of range or of the wrong type."""
+
+
+class UnsupportedEvent(ReticentError, TypeError):
+    """No accountant knows this event; unknown means refuse."""
+
+
+class LedgerError(ReticentError):
+    """The ledger cannot be read, written or trusted."""
+
+
+class BudgetExceeded(LedgerError):
+    """The spend would take one person past the budget; nothing was recorded."""
+
+
+def real(name: str, value: object, *, above: float, below: float, at_least: bool = False) -> float:
+    """Returns a public number as float, or refuses it: `above < value < below` (`<=` with at_least).
+
+    >>> real("epsilon", 1, above=0, below=math.inf)
+    1.0
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidValue(f"Expected {name} to be a number, got {type(value).__name__}.")
+    number = float(value)
+    if not (above < number or (at_least and above == number)) or not number < below:
+        bound = f"{name} {'>=' if at_least else '>'} {above:g}"
+        upper = " and finite" if math.isinf(below) else f" and {name} < {below:g}"
+        raise InvalidValue(f"Expected {bound}{upper}, got {value}.")
+    return number
+
+
+def whole(name: str, value: object, *, at_least: int) -> int:
+    """Returns a public count as int, or refuses it.
+
+    >>> whole("tasks", 3, at_least=1)
+    3
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InvalidValue(f"Expected {name} to be a whole number, got {type(value).__name__}.")
+    if value < at_least:
+        raise InvalidValue(f"Expected {name} >= {at_least}, got {value}.")
+    return int(value)

@@ -1,0 +1,1 @@
+"""The only door: sensitive in, released out."""

@@ -1,0 +1,125 @@
+"""Mechanisms: a function plus its cost. Each carries the event to spend before it is called."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors, events, selection
+from reticent.gate import grid
+from reticent.gate.bounds import LabelSums
+from reticent.gate.noise import NoiseSource
+from reticent.labels import Label, in_public_order
+
+Ints = npt.NDArray[np.int64]
+Value = TypeVar("Value", contravariant=True)
+Released = TypeVar("Released", covariant=True)
+
+
+class Mechanism(Protocol[Value, Released]):
+    """A function of sensitive data whose result may be published, at the price of its event."""
+
+    @property
+    def event(self) -> events.Event:
+        """What one call costs; to be spent before the call."""
+
+    def __call__(self, value: Value, *, rng: NoiseSource) -> Released:
+        """Draws the release."""
+
+
+@dataclass(frozen=True)
+class SelectLabels:
+    """Releases labels by their counts: each by one exact coin.
+
+    Guarantees (one label per example, add or remove one example):
+      - (epsilon, delta)-DP as its event says.                       test_exact_privacy_of_one_label
+      - A label absent from the data is never released.              test_absent_labels_are_never_released
+      - The order of the output does not depend on the data.         test_order_of_the_data_does_not_show
+
+    Example:
+        >>> select = SelectLabels(events.OptimalSelection(epsilon=1.0, delta=1e-5))
+        >>> select({"common": 500, "rare": 0}, rng=NoiseSource.from_os())
+        ('common',)
+    """
+
+    event: events.LabelSelection
+
+    def release_probability(self, sizes: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Returns the probability that a label with this many examples is released."""
+        return selection.rule(self.event).release_probability(sizes)
+
+    def __call__(self, value: Mapping[Label, int], *, rng: NoiseSource) -> tuple[Label, ...]:
+        """Returns the released labels of a mapping from label to count, in public order."""
+        rule = selection.rule(self.event)
+        coin_of = {size: rule.coin(size) for size in set(value.values())}
+        passed = rng.coins([coin_of[size] for size in value.values()])
+        return in_public_order(label for label, kept in zip(value, passed, strict=True) if kept)
+
+
+@dataclass(frozen=True)
+class NoisySums:
+    """What a joint release publishes, in grid steps.
+
+    Args:
+        known: Noisy sums of the known labels, in their public order.
+        released: Labels that became known now, in public order.
+        counts: Their noisy counts, in examples.
+        vectors: Their noisy sums.
+    """
+
+    known: Ints
+    released: tuple[Label, ...]
+    counts: npt.NDArray[np.float64]
+    vectors: Ints
+
+
+@dataclass(frozen=True)
+class GaussianSum:
+    """Adds rounded Gaussian noise to integer sums that one example changes by at most one unit.
+
+    Guarantees: post-processing of the continuous Gaussian mechanism.    test_rounded_gaussian_follows_its_pmf
+    """
+
+    event: events.Gaussian
+
+    def __call__(self, value: Ints, *, rng: NoiseSource) -> Ints:
+        """Returns the noisy sums, in grid steps."""
+        return value + rng.rounded_gaussian(self.event.noise_multiplier * grid.SCALE, value.shape)
+
+
+@dataclass(frozen=True)
+class JointGaussian:
+    """Releases everything about a task at once: sums of known labels, and unknown labels whose noisy count passes.
+
+    Guarantees (one label per example, add or remove one example):
+      - (epsilon, max(delta_G(epsilon), p1))-DP as its event says.   test_exact_privacy_of_the_joint_release
+      - A label absent from the data is never released.              test_absent_labels_are_never_released
+      - An empty task runs the same code and draws for every known label.       test_empty_task_releases
+    Reference: THEORY section 4.
+    """
+
+    event: events.JointGaussian
+
+    def release_probability(self, sizes: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Returns the probability that an unknown label with this many examples is released."""
+        return selection.rule(self.event).release_probability(sizes)
+
+    def __call__(self, value: LabelSums, *, rng: NoiseSource) -> NoisySums:
+        """Returns noisy sums; blocks of labels that do not pass are never drawn, which changes no law."""
+        if value.count_weight != self.event.count_weight:
+            raise errors.InvalidValue("Expected sums with the count weight of the mechanism.")
+        sigma = self.event.noise_multiplier * grid.SCALE
+        step = grid.count_step(self.event.count_weight)
+        # at or above the real threshold, so that integers expose a single example no more often than p1
+        gate = math.ceil(math.sqrt(self.event.count_weight) * self.event.threshold * grid.SCALE)
+        known = value.known + rng.rounded_gaussian(sigma, value.known.shape)
+        slots = value.counts * step + rng.rounded_gaussian(sigma, value.counts.shape)
+        passed = {label: i for i, label in enumerate(value.unknown) if slots[i] > gate}
+        released = in_public_order(passed)
+        rows = np.array([passed[label] for label in released], dtype=np.int64)
+        sums = value.vectors[rows]
+        vectors = sums + rng.rounded_gaussian(sigma, sums.shape)
+        return NoisySums(known, released, slots[rows] / step, vectors)

@@ -1,0 +1,186 @@
+"""Where all noise comes from: operating-system entropy, drawn in batches, exact.
+
+Rounded Gaussians: round(s + Z) = s + round(Z) for an integer s, so adding round(Z) to an integer sum is
+post-processing of the continuous Gaussian mechanism, and its calibration holds, if round(Z) is sampled exactly.
+"""
+
+import hashlib
+import math
+import os
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from scipy.special import ndtri
+
+from reticent import errors, precision
+
+Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+_CHUNK = 1 << 14
+_ZEROS = bytes(8 * _CHUNK)
+_WORD = 2.0**-64
+# A draw is decided in float64 unless it lies this close (in standard deviations) to a half-integer. Up to _TAIL this
+# covers the error of ndtri (measured 1.2e-15), the width of 63 bits (6e-15) and the rounding of sigma * z.
+_MARGIN = 1e-14
+# Further out (about 4 draws in a million) the exact path decides: there 63 bits are not fine enough.
+_TAIL = 4.6
+_LARGEST_SIGMA = 2.0**52
+
+
+class NoiseSource:
+    """A stream of random bits and what is drawn from it.
+
+    Guarantees:
+      - `from_os()` is keyed by the operating system and keyed anew in a forked child: no two processes share
+        noise.                                                          test_forked_child_draws_other_noise
+      - It cannot be copied or pickled: the same noise is never used twice.     test_source_cannot_be_copied
+      - `rounded_gaussian` has exactly the law of round(N(0, sigma^2)).  test_rounded_gaussian_follows_its_pmf
+      - `coins` compare 128 bits with a probability given to 128 bits.   test_coins_are_exact_in_the_tail
+      - `seeded()` sources say `private = False`, and so does everything drawn from them.
+
+    Example:
+        >>> NoiseSource.from_os().private, NoiseSource.seeded(1).private
+        (True, False)
+        >>> NoiseSource.seeded(1).rounded_gaussian(1000.0, 3).dtype
+        dtype('int64')
+    """
+
+    def __init__(self, *, seed: int | None) -> None:
+        self._seed = seed
+        self._lock = threading.Lock()
+        self._rekey()
+        _alive.add(self)
+
+    @classmethod
+    def from_os(cls) -> "NoiseSource":
+        """Returns the source for real releases."""
+        return cls(seed=None)
+
+    @classmethod
+    def seeded(cls, seed: int) -> "NoiseSource":
+        """Returns a repeatable source for tests and benchmarks. NOT PRIVATE."""
+        return cls(seed=errors.whole("seed", seed, at_least=0))
+
+    @property
+    def private(self) -> bool:
+        """Whether what is drawn may protect anybody."""
+        return self._seed is None
+
+    def __repr__(self) -> str:
+        return "NoiseSource.from_os()" if self.private else "NoiseSource.seeded(...)  # NOT PRIVATE"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A noise source cannot be copied or pickled: the same noise must never be used twice.")
+
+    def _rekey(self) -> None:
+        if self._seed is None:
+            key, start = os.urandom(32), os.urandom(16)
+        else:
+            key, start = hashlib.sha256(f"reticent seeded noise {self._seed}".encode()).digest(), bytes(16)
+        self._stream: CipherContext = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
+
+    def words(self, n: int) -> Words:
+        """Returns n uniform 64-bit words."""
+        out = np.empty(n, dtype=np.uint64)
+        with self._lock:
+            view = out.data.cast("B")
+            for start in range(0, 8 * n, len(_ZEROS)):
+                part = view[start : start + len(_ZEROS)]
+                self._stream.update_into(_ZEROS[: len(part)] if len(part) < len(_ZEROS) else _ZEROS, part)
+        return out
+
+    def coins(self, thresholds: Sequence[int]) -> npt.NDArray[np.bool_]:
+        """Returns for each threshold t in 0..2^128 a coin that is true with probability t / 2^128."""
+        words = self.words(2 * len(thresholds))
+        drawn = (words[::2].tolist(), words[1::2].tolist())
+        pairs = zip(*drawn, thresholds, strict=True)
+        return np.array([(high << 64 | low) < t for high, low, t in pairs], dtype=np.bool_)
+
+    def rounded_gaussian(self, sigma: float, shape: int | tuple[int, ...]) -> Ints:
+        """Returns integers with exactly the law of round(N(0, sigma^2))."""
+        if not 0 < sigma <= _LARGEST_SIGMA:
+            raise errors.InvalidValue(f"Expected 0 < sigma <= 2^52 on the integer grid, got {sigma}.")
+        out = np.empty(shape, dtype=np.int64)
+        flat = out.reshape(-1)
+        z, k, gap = np.empty(_CHUNK), np.empty(_CHUNK), np.empty(_CHUNK)
+        for start in range(0, flat.size, _CHUNK):
+            part = flat[start : start + _CHUNK]
+            self._fill(part, sigma, z[: part.size], k[: part.size], gap[: part.size])
+        return out
+
+    def _fill(
+        self,
+        out: Ints,
+        sigma: float,
+        z: npt.NDArray[np.float64],
+        k: npt.NDArray[np.float64],
+        gap: npt.NDArray[np.float64],
+    ) -> None:
+        """Draws one cache-sized chunk: 63 bits give a tail probability up to 1/2, the sign bit the side."""
+        words = self.words(out.size).view(np.int64)
+        signed = words * _WORD
+        np.abs(signed, out=z)
+        with np.errstate(invalid="ignore"):  # a word of zeros is minus infinity until it is settled below
+            ndtri(z, out=z)
+            z *= sigma  # <= 0
+            np.rint(z, out=k)
+            np.subtract(z, k, out=gap)
+            np.abs(gap, out=gap)
+            doubtful = gap >= 0.5 - _MARGIN * sigma
+            doubtful |= z <= -_TAIL * sigma
+            np.copysign(k, signed, out=k)
+            np.copyto(out, k, casting="unsafe")
+        for index in np.flatnonzero(doubtful):
+            word = int(words[index])
+            out[index] = self._settle(word, sigma) if word >= 0 else -self._settle(~word, sigma)
+
+    def _settle(self, bits: int, sigma: float) -> int:
+        """Returns round(|Z|) exactly, for the upper tail probability in [bits, bits + 1) / 2^64.
+
+        round(|Z|) > j  iff  the tail probability is below Q((j + 1/2) / sigma). Compared in high precision; where
+        the answer still hangs on bits not drawn, draws them.
+        """
+        drawn = 64
+        while bits < 1 << 24:  # deep in the tail: draw until a start in float64 is close enough
+            bits, drawn = self._more(bits, drawn)
+        start = -float(ndtri(math.ldexp(bits, -drawn))) * sigma
+        slack = 2 + 1e-6 * sigma
+        low, high = max(-1, math.floor(start - slack)), math.ceil(start + slack)
+        while high - low > 1:  # invariant: low < round(|Z|) <= high
+            j = (low + high) // 2
+            side = self._side(j, bits, drawn, sigma)
+            while side == 0:
+                bits, drawn = self._more(bits, drawn)
+                side = self._side(j, bits, drawn, sigma)
+            low, high = (j, high) if side > 0 else (low, j)
+        return high
+
+    def _more(self, bits: int, drawn: int) -> tuple[int, int]:
+        return bits << 64 | int(self.words(1)[0]), drawn + 64
+
+    @staticmethod
+    def _side(j: int, bits: int, drawn: int, sigma: float) -> int:
+        """Returns 1 if round(|Z|) > j for every completion of the bits, -1 if for none, 0 if undecided."""
+        with precision.bits(drawn + 64) as mp:
+            boundary = mp.ldexp(mp.ncdf(-(mp.mpf(j) + 0.5) / sigma), drawn)
+            error = mp.ldexp(boundary, -drawn - 32) + mp.ldexp(1, -32)
+            if bits + 1 <= boundary - error:
+                return 1
+            return -1 if bits >= boundary + error else 0
+
+
+def _after_fork() -> None:
+    for source in list(_alive):
+        source._lock = threading.Lock()
+        if source.private:
+            source._rekey()
+
+
+_alive: "weakref.WeakSet[NoiseSource]" = weakref.WeakSet()
+os.register_at_fork(after_in_child=_after_fork)

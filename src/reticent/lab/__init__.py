@@ -1,0 +1,1 @@
+"""Experiments; nothing a model needs to run."""

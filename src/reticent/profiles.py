@@ -1,0 +1,206 @@
+"""The trade-off between epsilon and delta of each kind of event, under add-or-remove-one.
+
+A profile answers `delta(epsilon)` and `epsilon(delta)` with upper bounds. Single releases have exact curves;
+what composes becomes a Gaussian, a privacy loss distribution, and a chance of naked exposure beside them.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from reticent import analytic, errors, events, pld, selection
+from reticent.events import Event
+
+
+class Profile(Protocol):
+    """Upper bounds on delta for epsilon and on epsilon for delta."""
+
+    def delta(self, epsilon: float) -> float:
+        """Returns an upper bound on delta at this epsilon."""
+
+    def epsilon(self, delta: float) -> float:
+        """Returns an upper bound on epsilon at this delta."""
+
+
+@lru_cache(maxsize=1024)
+def of(event: Event, resolution: float = pld.FINE) -> Profile:
+    """Returns the profile of an event; refuses what no case knows.
+
+    >>> of(events.NonPrivate()).epsilon(1e-5)
+    inf
+    """
+    counts = Counter(leaves(event))
+    if any(isinstance(leaf, events.NonPrivate) for leaf in counts):
+        return Unbounded()
+    if counts.total() == 1:
+        (leaf,) = counts
+        if isinstance(leaf, events.JointGaussian):
+            return OneJointGaussian(leaf)
+        if isinstance(leaf, events.LabelSelection) and leaf.examples_per_person == 1:
+            return OneSelection(leaf)
+    return _composed(counts, resolution)
+
+
+def smallest_epsilon(curve: Callable[[float], float], target: float) -> float:
+    """Returns the smallest epsilon at which a falling curve is at most the target, rounded up."""
+    if curve(0.0) <= target:
+        return 0.0
+    high = 1.0
+    while curve(high) > target:
+        high *= 2
+        if high > 1e6:
+            return math.inf
+    low = 0.0 if high == 1.0 else high / 2
+    # a bisection on the curve itself needs no smoothness; it stops on the safe side
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        if curve(middle) <= target:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@dataclass(frozen=True)
+class Unbounded:
+    """Something left without noise."""
+
+    def delta(self, epsilon: float) -> float:
+        """No epsilon helps."""
+        return 1.0
+
+    def epsilon(self, delta: float) -> float:
+        """No delta below 1 helps."""
+        return math.inf
+
+
+@dataclass(frozen=True)
+class PlainGaussian:
+    """Any number of Gaussians; mu^2 adds up."""
+
+    mu: float
+
+    def delta(self, epsilon: float) -> float:
+        """Exact, rounded up."""
+        return analytic.delta(self.mu, epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        """Exact, rounded up."""
+        return analytic.epsilon(self.mu, delta)
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """A profile composed with a chance p that a person's new label is seen, whatever else is released.
+
+    Seen: P'(S) <= p + P(S) + ...; not seen: the density of everything else falls by the factor 1 - p, which
+    shifts the loss in the other direction by -ln(1 - p). Both are bounded here.
+    """
+
+    inner: Profile
+    chance: float
+
+    def delta(self, epsilon: float) -> float:
+        """The larger of both directions."""
+        if self.chance >= 1:
+            return 1.0
+        seen, lower = self.chance + self.inner.delta(epsilon), epsilon + math.log1p(-self.chance)
+        if isinstance(self.inner, PlainGaussian) and self.chance <= 0.5 and lower >= self.inner.mu**2 / 2:
+            # delta(lower) <= delta(epsilon) + p/(1-p) Pr[loss > lower], and that probability is at most 1/2
+            return min(1.0, seen)
+        return min(1.0, max(seen, self.inner.delta(max(0.0, lower))))
+
+    def epsilon(self, delta: float) -> float:
+        """The larger of both directions."""
+        if delta <= self.chance:
+            return math.inf
+        shifted = self.inner.epsilon(delta) - math.log1p(-self.chance)
+        # subtraction may round up: hand the inner profile a hair less
+        return max(self.inner.epsilon((delta - self.chance) * (1 - 1e-15)), shifted)
+
+
+@dataclass(frozen=True)
+class OneJointGaussian:
+    """One joint release: either the person's labels are new, or everything is one Gaussian; never both.
+
+    With m examples per person, j of them on new labels: delta_G at sensitivity m - j, plus the exposure of j.
+    """
+
+    event: events.JointGaussian
+
+    @property
+    def _cases(self) -> Iterator[Profile]:
+        m, sigma = self.event.examples_per_person, self.event.noise_multiplier
+        for new, chance in enumerate(selection.GaussianRule(self.event).exposures(m)):
+            known = PlainGaussian((m - new) / sigma)
+            yield Exposed(known, chance) if new else known
+
+    def delta(self, epsilon: float) -> float:
+        """The maximum over j = 0..m (THEORY section 4)."""
+        return max(case.delta(epsilon) for case in self._cases)
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon that every j allows."""
+        return max(case.epsilon(delta) for case in self._cases)
+
+
+@dataclass(frozen=True)
+class OneSelection:
+    """One label selection by counts: only the person's own label changes, from n to n + 1 examples."""
+
+    event: events.LabelSelection
+
+    def delta(self, epsilon: float) -> float:
+        """Exact over all sizes up to k = 10^4; beyond, the worst (epsilon, delta)-DP mechanism."""
+        spent, slip = self.event.epsilon, self.event.delta
+        rule = selection.rule(self.event)
+        if epsilon >= spent:
+            return slip
+        if rule.threshold > 10_000:
+            return slip + (1 - slip) * (math.exp(spent) - math.exp(epsilon)) / (1 + math.exp(spent))
+        released = rule.release_probability(selection.sizes_to_check(rule.threshold))
+        worst = float(np.max(selection.binary_divergence(released[:-1], released[1:], epsilon)))
+        return worst * (1 + 1e-9) + 1e-15  # above the rounding of float64 probabilities
+
+    def epsilon(self, delta: float) -> float:
+        """By bisection on the curve."""
+        return math.inf if delta < self.event.delta else smallest_epsilon(self.delta, delta)
+
+
+def leaves(event: Event) -> Iterator[Event]:
+    """Yields the single spends of an event, without the free ones."""
+    if isinstance(event, events.Composed):
+        for part in event.parts:
+            yield from leaves(part)
+    elif not isinstance(event, events.Public):
+        yield event
+
+
+def _composed(counts: Counter[Event], resolution: float) -> Profile:
+    squares, chance = 0.0, 0.0
+    convolved: list[pld.Part] = []
+    for leaf, times in counts.items():
+        match leaf:
+            case events.Gaussian(noise_multiplier=noise):
+                squares += times / noise**2
+            case events.JointGaussian(noise_multiplier=noise, examples_per_person=m):
+                squares += times * (m / noise) ** 2
+                chance += times * selection.GaussianRule(leaf).exposures(m)[m]
+            case events.DpSgd(noise_multiplier=noise, rate=1.0, steps=steps):
+                squares += times * steps / noise**2
+            case events.DpSgd() | events.LabelSelection():
+                convolved.append(pld.Part(leaf, times))
+            case _:
+                raise errors.UnsupportedEvent(f"No accountant knows {type(leaf).__name__}. Add a case with its proof.")
+    mu = math.sqrt(squares) * (1 + 1e-15 * len(counts))
+    inner: Profile = PlainGaussian(mu)
+    if convolved:
+        if squares:
+            convolved.append(pld.Part(events.Gaussian(noise_multiplier=1 / mu), 1))
+        inner = pld.compose(frozenset(convolved), resolution)
+    return Exposed(inner, chance) if chance else inner

@@ -1,0 +1,1 @@
+"""Figures and pages from plans, releases, ledgers and results."""

@@ -1,0 +1,376 @@
+"""Label selection formulas: threshold, probability of release, divergence. No data, no randomness.
+
+A rule maps the number n of examples of one label to the probability that the label is released; a label
+without examples never is. Each rule states its probability twice: fast in float64 for planning, and to any
+precision for drawing, as an integer out of 2^128 (`gate.mechanisms` compares it with 128 random bits).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Protocol, overload
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from reticent import errors, events, precision
+
+Floats = npt.NDArray[np.float64]
+_WORKING_BITS = 256
+COIN_BITS = 128
+
+
+def _with_margin(event: events.LabelSelection, mp: Any) -> tuple[Any, Any]:  # noqa: ANN401
+    """Epsilon and delta smaller by a part 2^-64, so that the rounding of drawn probabilities cannot overspend."""
+    margin = 1 - mp.ldexp(1, -64)
+    return mp.mpf(event.epsilon) * margin, mp.mpf(event.delta) * margin
+
+
+def _coin(probability: Any, mp: Any) -> int:  # noqa: ANN401
+    return int(mp.floor(mp.ldexp(probability, COIN_BITS)))
+
+
+class Rule(Protocol):
+    """How likely a label with n examples is released."""
+
+    @property
+    def event(self) -> events.LabelSelection | events.JointGaussian:
+        """What one use costs."""
+
+    @property
+    def threshold(self) -> float:
+        """The noisy count that must be exceeded, or the count where the rule turns, in examples."""
+
+    def release_probability(self, sizes: npt.ArrayLike) -> Floats:
+        """Returns the probability of release for each class size."""
+
+
+class CountRule(Rule, Protocol):
+    """A rule that decides on the count alone, by one exact coin."""
+
+    def coin(self, size: int) -> int:
+        """Returns the probability of release times 2^128, rounded so that the event is never exceeded."""
+
+
+@overload
+def rule(event: events.LabelSelection) -> CountRule: ...
+@overload
+def rule(event: events.JointGaussian) -> "GaussianRule": ...
+def rule(event: events.LabelSelection | events.JointGaussian) -> Rule:
+    """Returns the formulas of an event.
+
+    >>> rule(events.TruncatedGeometric(epsilon=0.025, delta=2.5e-7)).threshold
+    433.0
+    """
+    match event:
+        case events.TruncatedGeometric():
+            return TruncatedGeometricRule(event)
+        case events.OptimalSelection():
+            return OptimalRule(event)
+        case events.LaplaceThreshold():
+            return LaplaceRule(event)
+        case events.JointGaussian():
+            return GaussianRule(event)
+    raise errors.UnsupportedEvent(f"No selection rule knows {type(event).__name__}. Add a case with its proof.")
+
+
+def _turning_point(epsilon: Any, delta: Any, mp: Any) -> Any:  # noqa: ANN401
+    """(1/epsilon) ln( (e^epsilon + 2 delta - 1) / ((e^epsilon + 1) delta) )."""
+    epsilon, delta = mp.mpf(epsilon), mp.mpf(delta)
+    return mp.log((mp.expm1(epsilon) + 2 * delta) / ((mp.exp(epsilon) + 1) * delta)) / epsilon
+
+
+@dataclass(frozen=True)
+class TruncatedGeometricRule:
+    """n + Z > k, Z on -k..k with pmf proportional to e^(-epsilon |z|): the paper's mechanism.
+
+    Guarantees (one label per example, add or remove one example):
+      - (epsilon, delta)-DP.                                   test_exact_privacy_of_one_label
+      - A label absent from the data is never released.        test_absent_labels_are_never_released
+    Reference: Desfontaines, Voss, Gipson, Mandayam 2022, Theorem 6; the paper, section 4.2.
+    """
+
+    event: events.TruncatedGeometric
+
+    @cached_property
+    def k(self) -> int:
+        """The truncation point, at the next integer up when rounding would overspend."""
+        with precision.bits(_WORKING_BITS) as mp:
+            k = max(0, int(mp.ceil(_turning_point(self.event.epsilon, self.event.delta, mp))))
+            return k + 1 if self._tail(k, 1, mp) > _with_margin(self.event, mp)[1] else k
+
+    @property
+    def threshold(self) -> float:
+        """k: the noisy count must exceed it."""
+        return float(self.k)
+
+    def _tail(self, k: int, n: int, mp: Any) -> Any:  # noqa: ANN401
+        """Pr[Z > k - n] for 0 <= n <= k."""
+        epsilon = mp.mpf(self.event.epsilon)
+        # sum_{z > k-n} e^(-epsilon z) over the total mass, with (1 - e^-epsilon) cancelled
+        shape = mp.exp(-(k + 1 - n) * epsilon) * -mp.expm1(-n * epsilon)
+        mass = -mp.expm1(-epsilon) - 2 * mp.exp(-epsilon) * mp.expm1(-k * epsilon)
+        return shape / mass
+
+    def release_probability(self, sizes: npt.ArrayLike) -> Floats:
+        """Returns the probability of release for each class size."""
+        n, epsilon, k = np.asarray(sizes, dtype=np.float64), self.event.epsilon, self.k
+        reflected = np.clip(np.where(n <= k, n, 2 * k + 1 - n), 0, None)
+        mass = -math.expm1(-epsilon) - 2 * math.exp(-epsilon) * math.expm1(-k * epsilon)
+        tail = np.exp(-(k + 1 - reflected) * epsilon) * -np.expm1(-reflected * epsilon) / mass
+        return np.where(n <= 0, 0.0, np.where(n <= k, tail, 1 - tail))
+
+    def coin(self, size: int) -> int:
+        """Returns the probability of release times 2^128."""
+        with precision.bits(_WORKING_BITS) as mp:
+            if size <= self.k:
+                return _coin(self._tail(self.k, max(size, 0), mp), mp)
+            return _coin(1 - self._tail(self.k, max(2 * self.k + 1 - size, 0), mp), mp)
+
+
+@dataclass(frozen=True)
+class OptimalRule:
+    """The largest probability that (epsilon, delta)-DP allows, for every size at once.
+
+    Guarantees (one label per example, add or remove one example):
+      - (epsilon, delta)-DP.                                   test_exact_privacy_of_one_label
+      - No such mechanism releases any size more often.        test_optimal_solves_the_recursion
+      - A label absent from the data is never released.        test_absent_labels_are_never_released
+    Reference: Desfontaines, Voss, Gipson, Mandayam 2022, Theorem 1.
+    """
+
+    event: events.OptimalSelection
+
+    @cached_property
+    def turn(self) -> int:
+        """n1: up to here the release probability grows by e^epsilon, beyond it the drop shrinks so."""
+        with precision.bits(_WORKING_BITS) as mp:
+            return 1 + int(mp.floor(_turning_point(*_with_margin(self.event, mp), mp)))
+
+    @property
+    def threshold(self) -> float:
+        """n1, the class size where the rule turns."""
+        return float(self.turn)
+
+    def release_probability(self, sizes: npt.ArrayLike) -> Floats:
+        """Returns the probability of release for each class size."""
+        n, epsilon, delta, turn = np.asarray(sizes, dtype=np.float64), self.event.epsilon, self.event.delta, self.turn
+        step = delta / math.expm1(epsilon)
+        rising = step * np.expm1(np.clip(n, 0, turn) * epsilon)
+        beyond = np.clip(n - turn, 0, None) * epsilon
+        drop = np.exp(-beyond) * (1 - min(1.0, step * math.expm1(turn * epsilon))) + np.expm1(-beyond) * step
+        return np.clip(np.where(n <= turn, rising, 1 - np.clip(drop, 0, 1)), 0, 1)
+
+    def coin(self, size: int) -> int:
+        """Returns the probability of release times 2^128."""
+        with precision.bits(_WORKING_BITS) as mp:
+            epsilon, delta = _with_margin(self.event, mp)
+            step = delta / mp.expm1(epsilon)
+            rising = min(mp.mpf(1), step * mp.expm1(min(max(size, 0), self.turn) * epsilon))
+            beyond = max(size - self.turn, 0) * epsilon
+            drop = mp.exp(-beyond) * (1 - rising) + mp.expm1(-beyond) * step
+            return _coin(rising if size <= self.turn else 1 - max(mp.mpf(0), drop), mp)
+
+
+@dataclass(frozen=True)
+class LaplaceRule:
+    """n + Lap(1/epsilon) > tau: any epsilon-DP test of one label's examples, here a noisy count.
+
+    The generic construction keeps a label iff an epsilon-DP test of its own examples says so; delta is the
+    largest chance that the test passes a single example. (The paper adds a term 1/(1-p) - e^epsilon, which is
+    not needed: P(S) - e^epsilon P'(S) <= 1 - e^epsilon (1 - p) <= p.)
+
+    Guarantees (one label per example, add or remove one example):
+      - (epsilon, delta)-DP.                                   test_exact_privacy_of_one_label
+      - A label absent from the data is never released.        test_absent_labels_are_never_released
+    Reference: the paper, Theorem "label release mechanism".
+    """
+
+    event: events.LaplaceThreshold
+
+    @property
+    def threshold(self) -> float:
+        """tau, where a single example passes with probability delta."""
+        return 1 + self._reach(self.event.delta) / self.event.epsilon
+
+    @staticmethod
+    def _reach(delta: float) -> float:
+        """X with Pr[Lap(1) > x] = delta."""
+        return -math.log(2 * delta) if delta <= 0.5 else math.log(2 * (1 - delta))
+
+    def release_probability(self, sizes: npt.ArrayLike) -> Floats:
+        """Returns the probability of release for each class size."""
+        n = np.asarray(sizes, dtype=np.float64)
+        short = self._reach(self.event.delta) - (n - 1) * self.event.epsilon
+        passed = np.where(short >= 0, np.exp(-np.abs(short)) / 2, 1 - np.exp(-np.abs(short)) / 2)
+        return np.where(n <= 0, 0.0, passed)
+
+    def coin(self, size: int) -> int:
+        """Returns the probability of release times 2^128."""
+        if size <= 0:
+            return 0
+        with precision.bits(_WORKING_BITS) as mp:
+            epsilon, delta = _with_margin(self.event, mp)
+            reach = -mp.log(2 * delta) if delta <= 0.5 else mp.log(2 * (1 - delta))
+            short = reach - (size - 1) * epsilon
+            return _coin(mp.exp(-short) / 2 if short >= 0 else 1 - mp.exp(short) / 2, mp)
+
+
+@dataclass(frozen=True)
+class GaussianRule:
+    """The threshold on the count slot of a joint Gaussian (THEORY section 4).
+
+    Guarantees (one example per person, add or remove one example):
+      - (epsilon, max(delta_G(epsilon), p1))-DP together with the vectors it gates.
+                                                               test_exact_privacy_of_the_joint_release
+      - A label absent from the data is never released.        test_absent_labels_are_never_released
+    """
+
+    event: events.JointGaussian
+
+    @property
+    def threshold(self) -> float:
+        """tau, in examples."""
+        return self.event.threshold
+
+    @property
+    def count_noise(self) -> float:
+        """Standard deviation of the noisy count, in examples."""
+        return self.event.noise_multiplier / math.sqrt(self.event.count_weight)
+
+    def release_probability(self, sizes: npt.ArrayLike) -> Floats:
+        """Returns the probability of release for each class size."""
+        n = np.asarray(sizes, dtype=np.float64)
+        passed: Floats = ndtr((n - self.threshold) / self.count_noise)
+        return np.where(n <= 0, 0.0, passed)
+
+    def exposures(self, most: int) -> list[float]:
+        """Returns for j = 0..most the largest chance that j examples of one person on new labels expose any of them.
+
+        The worst split over new labels is found exactly: ln Pr[none released] adds up over labels.
+        """
+        quiet = np.zeros(most + 1)
+        with np.errstate(divide="ignore"):
+            quiet[1:] = np.log1p(-self.release_probability(np.arange(1, most + 1)))
+        for total in range(2, most + 1):
+            quiet[total] = min(quiet[total], float(np.min(quiet[1:total] + quiet[total - 1 : 0 : -1])))
+        chances: list[float] = (-np.expm1(quiet)).tolist()
+        return chances
+
+
+def binary_divergence(p: npt.ArrayLike, q: npt.ArrayLike, epsilon: float) -> Floats:
+    """Returns the hockey-stick divergence between two coins, the larger of both directions.
+
+    >>> float(binary_divergence(0.5, 0.25, 0.0))
+    0.25
+    """
+    p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
+    scale = math.exp(epsilon)
+    gaps = [p - scale * q, q - scale * p, (1 - p) - scale * (1 - q), (1 - q) - scale * (1 - p)]
+    worst: Floats = np.maximum(0.0, np.max(gaps, axis=0))
+    return worst
+
+
+def divergence(event: events.LabelSelection | events.JointGaussian, size: int, epsilon: float) -> float:
+    """Returns the hockey-stick divergence between the releases of one label with n and n + 1 examples.
+
+    The larger of both directions. For the joint Gaussian the release is the noisy count and the noisy sum of a
+    label that other people may have too, behind the threshold.
+
+    >>> divergence(events.LaplaceThreshold(epsilon=1.0, delta=1e-5), 0, 1.0)
+    1e-05
+    """
+    chosen = rule(event)
+    if isinstance(chosen, GaussianRule) and size > 0:
+        return _joint_divergence(chosen, size, epsilon)
+    before, after = chosen.release_probability([size, size + 1])
+    return float(binary_divergence(before, after, epsilon))
+
+
+def _joint_divergence(chosen: GaussianRule, size: int, epsilon: float) -> float:
+    """Integrates over the count slot u; beside it the released sum moves by a in one direction.
+
+    Densities differ by the shift (c, a). Where u passes the gate, both u and the sum are seen; else nothing.
+    """
+    sigma, c = chosen.event.noise_multiplier, math.sqrt(chosen.event.count_weight)
+    a = math.sqrt(1 - chosen.event.count_weight)
+    gate = c * (chosen.threshold - size)
+    nodes, weights = _quadrature()
+    low, high = max(gate, -20 * sigma), max(gate, 0.0) + 20 * sigma + 1
+    u = low + (nodes + 1) * (high - low) / 2
+    weights = weights * (high - low) / 2
+    evidence = (c * u - c * c / 2) / sigma**2
+    more = np.exp(-((u - c) ** 2) / (2 * sigma**2)) / (sigma * math.sqrt(2 * math.pi))
+    fewer = np.exp(-(u**2) / (2 * sigma**2)) / (sigma * math.sqrt(2 * math.pi))
+    seen_more = float(weights @ (more * _shift_divergence(epsilon - evidence, a / sigma)))
+    seen_fewer = float(weights @ (fewer * _shift_divergence(epsilon + evidence, a / sigma)))
+    hidden_fewer, hidden_more = 1 - chosen.release_probability([size, size + 1])
+    scale = math.exp(epsilon)
+    return max(
+        seen_more + max(0.0, float(hidden_more - scale * hidden_fewer)),
+        seen_fewer + max(0.0, float(hidden_fewer - scale * hidden_more)),
+    )
+
+
+@lru_cache(maxsize=1)
+def _quadrature() -> tuple[Floats, Floats]:
+    """Gauss-Legendre nodes and weights; 400 resolve Gaussians over 40 standard deviations to float64."""
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    return nodes, weights
+
+
+def _shift_divergence(epsilon: Floats, mu: float) -> Floats:
+    """delta_G(epsilon; mu) for any real epsilon."""
+    upper, lower = log_ndtr(mu / 2 - epsilon / mu), epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    value: Floats = np.exp(upper) * -np.expm1(np.minimum(lower - upper, 0.0))
+    return value
+
+
+def sizes_to_check(turn: float) -> npt.NDArray[np.int64]:
+    """Returns every class size to 2k+1 that a check should visit: all up to k = 10^4, else 1,000 with both ends."""
+    last = 2 * math.ceil(turn) + 1
+    if turn <= 10_000:
+        return np.arange(last + 1)
+    spread = np.unique(np.linspace(0, last, 994).astype(np.int64))
+    turning = math.floor(turn) + np.arange(-3, 4)
+    return np.unique(np.concatenate([spread, turning]))
+
+
+def smallest_class(chosen: Rule, probability: float) -> int:
+    """Returns the smallest class size that is released with at least this probability.
+
+    >>> smallest_class(rule(events.OptimalSelection(epsilon=1.0, delta=1e-7)), 0.5)
+    16
+    """
+    high = 1
+    while chosen.release_probability(high) < probability:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if chosen.release_probability(middle) < probability:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def upper_bound(sizes: npt.ArrayLike, epsilon: float, delta: float) -> Floats:
+    """Returns the paper's bound on the release probability of any (epsilon, delta)-DP mechanism.
+
+    >>> float(upper_bound(13, 1.0, 1e-7).round(4))
+    0.0257
+    """
+    grown = np.asarray(sizes, dtype=np.float64) * epsilon
+    with np.errstate(divide="ignore"):
+        # ln(e^x - 1) = x + ln(1 - e^-x) cannot overflow
+        log_bound = grown + np.log(-np.expm1(-grown)) - math.log(math.expm1(epsilon)) + math.log(delta)
+    return np.exp(np.minimum(log_bound, 0.0))
+
+
+def gaussian_threshold(noise_multiplier: float, count_weight: float, exposure: float) -> float:
+    """Returns tau such that a single example passes with probability at most `exposure`, rounded up."""
+    spread = noise_multiplier / math.sqrt(count_weight)
+    tau = 1 - spread * float(ndtri(exposure))
+    return tau + 1e-12 * (abs(tau) + spread)

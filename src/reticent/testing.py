@@ -1,0 +1,174 @@
+"""Conformance suites that users can run on their own mechanisms.
+
+    from reticent.testing import check_mechanism
+    check_mechanism(MyMechanism(...))
+
+A check raises AssertionError with one sentence. Statistical checks raise a false alarm with chance ALPHA each.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import binomtest
+
+from reticent import accounting, confidence, events, selection
+from reticent.gate import grid
+from reticent.gate.bounds import LabelSums
+from reticent.gate.mechanisms import NoisySums
+from reticent.gate.noise import NoiseSource
+from reticent.labels import Label, in_public_order
+
+ALPHA = 1e-6
+
+
+class LabelMechanism(Protocol):
+    """What `check_mechanism` needs: an event, the claimed probability, and the draw itself."""
+
+    @property
+    def event(self) -> events.LabelSelection | events.JointGaussian:
+        """What one call costs."""
+
+    def release_probability(self, sizes: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Returns the probability that a label with this many examples is released."""
+
+    def __call__(self, value: Any, *, rng: NoiseSource) -> Any:  # noqa: ANN401
+        """Draws the release."""
+
+
+def check_mechanism(mechanism: LabelMechanism, *, trials: int = 20_000, rng: NoiseSource | None = None) -> None:
+    """Checks that a label mechanism is what its event says: by formula, by statistics, by attack.
+
+    Args:
+        mechanism: Takes a mapping from label to count and returns labels (or, with a JointGaussian event, takes
+            `LabelSums` and returns `NoisySums`).
+        trials: Labels drawn in each statistical check.
+        rng: Noise to use; from the operating system by default.
+
+    Example:
+        >>> from reticent.gate.mechanisms import SelectLabels
+        >>> check_mechanism(SelectLabels(events.OptimalSelection(epsilon=1.0, delta=1e-3)), trials=2_000)
+    """
+    rng = rng or NoiseSource.from_os()
+    event = mechanism.event
+    _check_event(event)
+    _check_probabilities(mechanism)
+    draw = _drawer(mechanism, rng)
+    _check_draws(mechanism, draw, trials)
+    _check_order(draw)
+    if isinstance(event, events.JointGaussian):
+        _audit_sums(mechanism, event, 20 * trials, rng)
+    else:
+        _audit_labels(mechanism, event, draw, 5 * trials)
+
+
+def _check_event(event: events.Event) -> None:
+    settings = getattr(type(event), "__dataclass_params__", None)
+    _require(settings is not None and settings.frozen, "The event must be a frozen dataclass.")
+    _require(events.from_json(events.to_json(event)) == event, "The event does not survive the ledger.")
+    _require(0 <= accounting.delta(event, 1.0) <= 1, "The event has no cost.")
+
+
+def _check_probabilities(mechanism: LabelMechanism) -> None:
+    event, rule = mechanism.event, selection.rule(mechanism.event)
+    sizes = selection.sizes_to_check(rule.threshold)
+    claimed = mechanism.release_probability(sizes)
+    _require(claimed[0] == 0, "A label without examples has a chance of release.")
+    _require(bool(np.all((claimed >= 0) & (claimed <= 1))), "A release probability is outside 0..1.")
+    _require(bool(np.all(np.diff(claimed) >= -1e-12)), "A larger class is released less often.")
+    if isinstance(event, events.JointGaussian):
+        for epsilon in (0.1, 1.0, 8.0):
+            allowed = accounting.delta(event, epsilon) * (1 + 1e-9) + 1e-15
+            worst = max(selection.divergence(event, int(size), epsilon) for size in sizes[:: len(sizes) // 50 + 1])
+            _require(worst <= allowed, "The divergence between neighbours exceeds the event's delta.")
+    else:
+        following = mechanism.release_probability(sizes + 1)
+        worst = float(np.max(selection.binary_divergence(claimed, following, event.epsilon)))
+        _require(worst <= event.delta * (1 + 1e-9) + 1e-15, "The divergence between neighbours exceeds delta.")
+
+
+Draw = Callable[[Mapping[Label, int]], tuple[Label, ...]]
+
+
+def _drawer(mechanism: LabelMechanism, rng: NoiseSource) -> Draw:
+    """Returns a function from counts to released labels."""
+    event = mechanism.event
+    if not isinstance(event, events.JointGaussian):
+        return lambda counts: tuple(mechanism(counts, rng=rng))
+
+    def draw(counts: Mapping[Label, int]) -> tuple[Label, ...]:
+        present = {label: count for label, count in counts.items() if count > 0}
+        sums = LabelSums(
+            known=np.zeros((0, 1), np.int64),
+            unknown=tuple(present),
+            counts=np.array(list(present.values()), np.int64),
+            vectors=np.zeros((len(present), 1), np.int64),
+            count_weight=event.count_weight,
+        )
+        released: NoisySums = mechanism(sums, rng=rng)
+        return released.released
+
+    return draw
+
+
+def _check_draws(mechanism: LabelMechanism, draw: Draw, trials: int) -> None:
+    rule = selection.rule(mechanism.event)
+    turn = max(1, math.ceil(rule.threshold))
+    half, sure = selection.smallest_class(rule, 0.5), selection.smallest_class(rule, 0.99)
+    for size in sorted({0, 1, max(1, turn // 2), max(1, turn - 1), turn, turn + 1, half, sure, 2 * turn + 1}):
+        claimed = float(mechanism.release_probability(size))
+        seen = len(draw({f"label {i}": size for i in range(trials)}))
+        _require(
+            binomtest(seen, trials, claimed).pvalue >= ALPHA,
+            f"A class of {size} is released {seen} times in {trials}, against a claimed probability of {claimed:.3g}.",
+        )
+
+
+def _check_order(draw: Draw) -> None:
+    many = 10**12
+    forth, back = {"b": many, "a": many, 3: many}, {3: many, "a": many, "b": many}
+    _require(draw(forth) == draw(back) == in_public_order(forth), "The order of the labels follows the data.")
+
+
+def _audit_labels(mechanism: LabelMechanism, event: events.LabelSelection, draw: Draw, trials: int) -> None:
+    """Plays the membership game at the class size that gives most away."""
+    size = most_revealing_size(event)
+    hits = len(draw(dict.fromkeys(range(trials), size + 1)))
+    alarms = len(draw(dict.fromkeys(range(trials), size)))
+    found = confidence.epsilon_lower_bound(hits, trials, alarms, trials, delta=event.delta, alpha=ALPHA)
+    _require(found <= event.epsilon, f"An attacker measures epsilon above {found:.3f}, against {event.epsilon:g}.")
+
+
+def _audit_sums(mechanism: LabelMechanism, event: events.JointGaussian, trials: int, rng: NoiseSource) -> None:
+    """Plays the membership game on the noisy sums of known labels: each label is one game."""
+    delta = 1e-5
+    epsilon = accounting.epsilon(events.Gaussian(noise_multiplier=event.noise_multiplier), delta)
+
+    def seen(contribution: int) -> npt.NDArray[np.int64]:
+        nothing = np.zeros(0, np.int64), np.zeros((0, 1), np.int64)
+        sums = LabelSums(np.full((trials, 1), contribution, np.int64), (), *nothing, event.count_weight)
+        release: NoisySums = mechanism(sums, rng=rng)
+        return release.known[:, 0]
+
+    present, absent = seen(grid.SCALE), seen(0)
+    # fixed before looking, and the false-alarm rate is shared among them
+    cuts = [grid.SCALE * event.noise_multiplier * z for z in (0.0, 1.0, 2.0, 2.5)]
+    for cut in cuts:
+        hits, alarms = int(np.sum(present > cut)), int(np.sum(absent > cut))
+        found = confidence.epsilon_lower_bound(hits, trials, alarms, trials, delta=delta, alpha=ALPHA / len(cuts))
+        _require(found <= epsilon, f"An attacker measures epsilon above {found:.3f} on sums, against {epsilon:.3f}.")
+
+
+def most_revealing_size(event: events.LabelSelection) -> int:
+    """Returns the class size at which one more example changes the chance of release most."""
+    rule = selection.rule(event)
+    sizes = selection.sizes_to_check(rule.threshold)
+    gain = rule.release_probability(sizes + 1) - rule.release_probability(sizes)
+    return int(sizes[int(np.argmax(gain))])
+
+
+def _require(condition: bool, sentence: str) -> None:
+    if not condition:
+        raise AssertionError(sentence)

@@ -1,0 +1,50 @@
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reticent import UNKNOWN, LabelSpace, errors, events
+from reticent.labels import in_public_order
+
+spaces = st.lists(st.text(max_size=3) | st.integers(), unique=True, max_size=8).map(lambda xs: LabelSpace(tuple(xs)))
+
+
+@given(spaces, spaces)
+def test_union_is_idempotent(a, b):
+    both = a.union(b)
+    assert both.union(b) == both
+    assert both.union(a) == both
+    assert both.labels[: len(a)] == a.labels
+    assert set(both.labels) == set(a.labels) | set(b.labels)
+
+
+@given(st.lists(st.text(max_size=3) | st.integers() | st.floats(allow_nan=False) | st.booleans(), unique=True))
+def test_public_order_forgets_the_order_it_was_given(labels):
+    assert in_public_order(labels) == in_public_order(labels[::-1])
+    assert set(in_public_order(labels)) == set(labels)
+
+
+def test_label_space_is_a_value():
+    space = LabelSpace(("E10", 7, ("a", 1)))
+    assert len(space) == 3
+    assert 7 in space
+    assert UNKNOWN not in space
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        space.labels = ()  # type: ignore[misc]
+
+
+def test_union_composes_what_was_spent():
+    first = LabelSpace(("a",), events.Gaussian(noise_multiplier=1.0))
+    second = LabelSpace(("b",), events.Gaussian(noise_multiplier=2.0))
+    assert first.union(second).event == events.compose(first.event, second.event)
+    assert first.union(LabelSpace(("c",))).event == first.event
+    assert LabelSpace(("a",)).union(LabelSpace(("c",))).event == events.Public()
+
+
+@pytest.mark.parametrize("labels", [["a"], ("a", "a"), ("a", None), (float("nan"),), ("a", ["b"])])
+def test_bad_label_spaces_are_refused(labels):
+    with pytest.raises(errors.InvalidValue, match="Expected"):
+        LabelSpace(labels)
+    with pytest.raises(errors.InvalidValue, match="Expected an event"):
+        LabelSpace(("a",), event="free")  # type: ignore[arg-type]
