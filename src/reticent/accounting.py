@@ -99,9 +99,8 @@ def calibrate(make_event: Callable[[float], Event], budget: Budget, *, guess: fl
         return math.log(alike) - math.log(allowed) + (0.0 if reached <= budget.delta else 1e-12)
 
     allowed = analytic.largest_mu(budget.epsilon, budget.delta)
-    rough, slope = _smallest_within_budget(lambda x: gap(x, pld.COARSE), math.log(guess), -1.0, tolerance=3e-3)
-    found, _ = _smallest_within_budget(lambda x: gap(x, pld.FINE), rough, slope, tolerance=1e-5)
-    event = make_event(math.exp(found))
+    rough = _near_root(lambda x: gap(x, pld.COARSE), math.log(guess))
+    event = make_event(math.exp(_smallest_within_budget(lambda x: gap(x, pld.FINE), rough)))
     if not within(event, budget):
         raise AssertionError("Calibration overspent its budget. Please report this as a bug.")
     return event
@@ -201,7 +200,7 @@ def _delta(event: Event, epsilon: float, adjacency: Adjacency, resolution: float
     if tight is not None:
         return tight(epsilon)
     # one removal, then one addition: (epsilon/2, d) twice gives (epsilon, (1 + e^(epsilon/2)) d)
-    return min(1.0, (1 + math.exp(epsilon / 2)) * profiles.of(event, resolution).delta(epsilon / 2))
+    return min(1.0, (1 + math.exp(min(epsilon / 2, 700.0))) * profiles.of(event, resolution).delta(epsilon / 2))
 
 
 def _replacement(event: Event) -> Callable[[float], float] | None:
@@ -221,16 +220,27 @@ def _replacement(event: Event) -> Callable[[float], float] | None:
     return None
 
 
-def _smallest_within_budget(
-    gap: Callable[[float], float], start: float, slope: float, *, tolerance: float
-) -> tuple[float, float]:
-    """Returns the smallest x (to the tolerance, from above) with gap(x) <= 0, and the slope of gap there.
+def _near_root(gap: Callable[[float], float], x: float) -> float:
+    """Returns an x near which a falling gap crosses zero, by secants; good enough to start from."""
+    slope, before = -1.0, (math.nan, math.nan)
+    for _ in range(60):
+        value = gap(x)
+        if value != before[1] and not math.isnan(before[0]):
+            slope = min(max((value - before[1]) / (x - before[0]), -10.0), -0.3)
+        before, x = (x, value), x - max(-1.0, min(1.0, value / slope))
+        if abs(value) < 0.02:
+            break
+    return x
 
-    gap falls with x. A secant aimed a hair to the safe side, kept inside the bracket; typically three calls.
+
+def _smallest_within_budget(gap: Callable[[float], float], start: float, *, tolerance: float = 1e-5) -> float:
+    """Returns the smallest x with gap(x) <= 0, to the tolerance and from above; gap falls with x.
+
+    A secant aimed a hair to the safe side, kept inside the bracket; near the root two or three calls.
     """
     low: tuple[float, float] | None = None
     high: tuple[float, float] | None = None
-    x = start
+    x, slope = start, -1.0
     for _ in range(200):
         value = gap(x)
         if value <= 0:
@@ -240,11 +250,9 @@ def _smallest_within_budget(
         if low and high:
             slope = min((high[1] - low[1]) / (high[0] - low[0]), -1e-9)
         if high and (-high[1] <= -slope * tolerance or (low and high[0] - low[0] <= tolerance)):
-            return high[0], slope
-        anchor = high or low
-        assert anchor is not None  # noqa: S101 (one side was just set)
-        step = -(anchor[1] - slope * tolerance / 2) / slope
-        x = anchor[0] + max(-1.0, min(1.0, step))
+            return high[0]
+        at, height = high or (x, value)
+        x = at + max(-1.0, min(1.0, (height - slope * tolerance / 2) / -slope))
         if low and high and not low[0] < x < high[0]:
             x = (low[0] + high[0]) / 2
     raise errors.InvalidValue("No noise level reaches this budget. Raise epsilon or delta.")

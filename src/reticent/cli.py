@@ -100,7 +100,7 @@ def plan(
         typer.echo(json.dumps(chosen.json(), indent=2))
         return
     plans = [planning.plan(budget, mechanism=name, **settings) for name in planning.MECHANISMS]
-    console = Console()
+    console = _console()
     console.print(_plan_table(plans))
     for line in _plan_notes(chosen, tasks, asked=bool(class_size)):
         console.print(line, markup=False, highlight=False)
@@ -167,11 +167,16 @@ def labels(
         low, high = r.interval
         verdict = "[bold red]leaks[/]" if r.broken else "[green]within the bound[/]"
         table.add_row(r.target, r.game, f"{r.accuracy:.3f}", f"{low:.3f} to {high:.3f}", f"{r.bound:.3f}", verdict)
-    console = Console()
+    console = _console()
     console.print(table)
     console.print(
         "A classifier that takes its labels from the data tells who is in it, whatever the privacy of its weights."
     )
+
+
+def _console() -> Console:
+    """A terminal decides the width; a file or a pipe gets whole lines."""
+    return Console() if sys.stdout.isatty() else Console(width=200)
 
 
 def _share(text: str) -> float | Literal["auto"]:

@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -47,16 +47,17 @@ def of(event: Event, resolution: float = pld.FINE) -> Profile:
 
 
 def smallest_epsilon(curve: Callable[[float], float], target: float) -> float:
-    """Returns the smallest epsilon at which a falling curve is at most the target, rounded up."""
+    """Returns the smallest epsilon at which a curve falls to the target, rounded up; infinity if it never does.
+
+    Small steps first: a group bound falls and then rises again with the rounding error it multiplies.
+    """
     if curve(0.0) <= target:
         return 0.0
-    high = 1.0
+    low, high = 0.0, 1e-3
     while curve(high) > target:
-        high *= 2
-        if high > 1e6:
+        low, high = high, high * 1.3
+        if high > 2_000:
             return math.inf
-    low = 0.0 if high == 1.0 else high / 2
-    # a bisection on the curve itself needs no smoothness; it stops on the safe side
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
         if curve(middle) <= target:
@@ -156,20 +157,27 @@ class OneSelection:
     event: events.LabelSelection
 
     def delta(self, epsilon: float) -> float:
-        """Exact over all sizes up to k = 10^4; beyond, the worst (epsilon, delta)-DP mechanism."""
+        """Exact over all sizes up to k = 1,000; beyond, the worst (epsilon, delta)-DP mechanism."""
         spent, slip = self.event.epsilon, self.event.delta
-        rule = selection.rule(self.event)
         if epsilon >= spent:
             return slip
-        if rule.threshold > 10_000:
-            return slip + (1 - slip) * (math.exp(spent) - math.exp(epsilon)) / (1 + math.exp(spent))
-        released = rule.release_probability(selection.sizes_to_check(rule.threshold))
-        worst = float(np.max(selection.binary_divergence(released[:-1], released[1:], epsilon)))
-        return worst * (1 + 1e-9) + 1e-15  # above the rounding of float64 probabilities
+        law = self._law
+        if law is None:
+            return slip + (1 - slip) * -math.expm1(epsilon - spent) / (1 + math.exp(-spent))
+        worst = float(np.max(selection.hockey_stick(law[:, :-1], law[:, 1:], epsilon)))
+        return min(1.0, worst + 1e-15)  # above the rounding of float64
+
+    @cached_property
+    def _law(self) -> selection.Floats | None:
+        """The law of one label for every size that matters, or None where there are too many."""
+        rule = selection.rule(self.event)
+        if rule.threshold > 1_000:
+            return None
+        return selection.drawn_law(rule, selection.sizes_to_check(rule.threshold))
 
     def epsilon(self, delta: float) -> float:
         """By bisection on the curve."""
-        return math.inf if delta < self.event.delta else smallest_epsilon(self.delta, delta)
+        return math.inf if delta < self.event.delta else min(self.event.epsilon, smallest_epsilon(self.delta, delta))
 
 
 def leaves(event: Event) -> Iterator[Event]:

@@ -6,8 +6,9 @@ precision for drawing, as an integer out of 2^128 (`gate.mechanisms` compares it
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Protocol, overload
 
 import numpy as np
@@ -259,17 +260,26 @@ class GaussianRule:
         return chances
 
 
-def binary_divergence(p: npt.ArrayLike, q: npt.ArrayLike, epsilon: float) -> Floats:
-    """Returns the hockey-stick divergence between two coins, the larger of both directions.
+def hockey_stick(p: npt.ArrayLike, q: npt.ArrayLike, epsilon: float) -> Floats:
+    """Returns the hockey-stick divergence between discrete laws, the larger of both directions.
 
-    >>> float(binary_divergence(0.5, 0.25, 0.0))
+    Outcomes run along the first axis. Give small probabilities as themselves, not as 1 minus a large one: the answer is
+    as exact as they are.
+
+    >>> float(hockey_stick([0.5, 0.5], [0.25, 0.75], 0.0))
     0.25
     """
-    p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
-    scale = math.exp(epsilon)
-    gaps = [p - scale * q, q - scale * p, (1 - p) - scale * (1 - q), (1 - q) - scale * (1 - p)]
-    worst: Floats = np.maximum(0.0, np.max(gaps, axis=0))
+    p, q, scale = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64), math.exp(epsilon)
+    forth, back = np.maximum(p - scale * q, 0).sum(axis=0), np.maximum(q - scale * p, 0).sum(axis=0)
+    worst: Floats = np.maximum(forth, back)
     return worst
+
+
+def drawn_law(chosen: CountRule, sizes: Iterable[int]) -> Floats:
+    """Returns the probabilities of release and of drop that coins really have, both to full relative precision."""
+    coins = [chosen.coin(int(size)) for size in sizes]
+    whole = 1 << COIN_BITS
+    return np.array([[coin / whole for coin in coins], [(whole - coin) / whole for coin in coins]])
 
 
 def divergence(event: events.LabelSelection | events.JointGaussian, size: int, epsilon: float) -> float:
@@ -281,11 +291,11 @@ def divergence(event: events.LabelSelection | events.JointGaussian, size: int, e
     >>> divergence(events.LaplaceThreshold(epsilon=1.0, delta=1e-5), 0, 1.0)
     1e-05
     """
-    chosen = rule(event)
-    if isinstance(chosen, GaussianRule) and size > 0:
-        return _joint_divergence(chosen, size, epsilon)
-    before, after = chosen.release_probability([size, size + 1])
-    return float(binary_divergence(before, after, epsilon))
+    if isinstance(event, events.JointGaussian):
+        chosen = GaussianRule(event)
+        return _joint_divergence(chosen, size, epsilon) if size > 0 else chosen.exposures(1)[1]
+    law = drawn_law(rule(event), (size, size + 1))
+    return float(hockey_stick(law[:, 0], law[:, 1], epsilon))
 
 
 def _joint_divergence(chosen: GaussianRule, size: int, epsilon: float) -> float:
@@ -296,16 +306,13 @@ def _joint_divergence(chosen: GaussianRule, size: int, epsilon: float) -> float:
     sigma, c = chosen.event.noise_multiplier, math.sqrt(chosen.event.count_weight)
     a = math.sqrt(1 - chosen.event.count_weight)
     gate = c * (chosen.threshold - size)
-    nodes, weights = _quadrature()
-    low, high = max(gate, -20 * sigma), max(gate, 0.0) + 20 * sigma + 1
-    u = low + (nodes + 1) * (high - low) / 2
-    weights = weights * (high - low) / 2
+    u, weights = _panels(max(gate, -20 * sigma), max(gate, 0.0) + 20 * sigma + 1)
     evidence = (c * u - c * c / 2) / sigma**2
     more = np.exp(-((u - c) ** 2) / (2 * sigma**2)) / (sigma * math.sqrt(2 * math.pi))
     fewer = np.exp(-(u**2) / (2 * sigma**2)) / (sigma * math.sqrt(2 * math.pi))
     seen_more = float(weights @ (more * _shift_divergence(epsilon - evidence, a / sigma)))
     seen_fewer = float(weights @ (fewer * _shift_divergence(epsilon + evidence, a / sigma)))
-    hidden_fewer, hidden_more = 1 - chosen.release_probability([size, size + 1])
+    hidden_fewer, hidden_more = ndtr((chosen.threshold - np.array([size, size + 1])) / chosen.count_noise)
     scale = math.exp(epsilon)
     return max(
         seen_more + max(0.0, float(hidden_more - scale * hidden_fewer)),
@@ -313,11 +320,12 @@ def _joint_divergence(chosen: GaussianRule, size: int, epsilon: float) -> float:
     )
 
 
-@lru_cache(maxsize=1)
-def _quadrature() -> tuple[Floats, Floats]:
-    """Gauss-Legendre nodes and weights; 400 resolve Gaussians over 40 standard deviations to float64."""
-    nodes, weights = np.polynomial.legendre.leggauss(400)
-    return nodes, weights
+def _panels(low: float, high: float) -> tuple[Floats, Floats]:
+    """Nodes and weights of Gauss-Legendre quadrature on 64 panels."""
+    nodes, weights = np.polynomial.legendre.leggauss(32)
+    edges = np.linspace(low, high, 65)
+    half = np.diff(edges)[:, None] / 2
+    return (edges[:-1, None] + half * (nodes + 1)).ravel(), (half * weights).ravel()
 
 
 def _shift_divergence(epsilon: Floats, mu: float) -> Floats:

@@ -61,7 +61,7 @@ def check_mechanism(mechanism: LabelMechanism, *, trials: int = 20_000, rng: Noi
     if isinstance(event, events.JointGaussian):
         _audit_sums(mechanism, event, 20 * trials, rng)
     else:
-        _audit_labels(mechanism, event, draw, 5 * trials)
+        _audit_labels(event, draw, trials)
 
 
 def _check_event(event: events.Event) -> None:
@@ -85,8 +85,10 @@ def _check_probabilities(mechanism: LabelMechanism) -> None:
             _require(worst <= allowed, "The divergence between neighbours exceeds the event's delta.")
     else:
         following = mechanism.release_probability(sizes + 1)
-        worst = float(np.max(selection.binary_divergence(claimed, following, event.epsilon)))
-        _require(worst <= event.delta * (1 + 1e-9) + 1e-15, "The divergence between neighbours exceeds delta.")
+        laws = [claimed, 1 - claimed], [following, 1 - following]
+        worst = float(np.max(selection.hockey_stick(*laws, event.epsilon)))
+        rounding = 1e-15 * math.exp(event.epsilon)  # of float64 probabilities near 1
+        _require(worst <= event.delta * (1 + 1e-9) + rounding, "The divergence between neighbours exceeds delta.")
 
 
 Draw = Callable[[Mapping[Label, int]], tuple[Label, ...]]
@@ -132,13 +134,15 @@ def _check_order(draw: Draw) -> None:
     _require(draw(forth) == draw(back) == in_public_order(forth), "The order of the labels follows the data.")
 
 
-def _audit_labels(mechanism: LabelMechanism, event: events.LabelSelection, draw: Draw, trials: int) -> None:
-    """Plays the membership game at the class size that gives most away."""
-    size = most_revealing_size(event)
-    hits = len(draw(dict.fromkeys(range(trials), size + 1)))
-    alarms = len(draw(dict.fromkeys(range(trials), size)))
-    found = confidence.epsilon_lower_bound(hits, trials, alarms, trials, delta=event.delta, alpha=ALPHA)
-    _require(found <= event.epsilon, f"An attacker measures epsilon above {found:.3f}, against {event.epsilon:g}.")
+def _audit_labels(event: events.LabelSelection, draw: Draw, trials: int) -> None:
+    """Plays the membership game at up to 24 class sizes: a broken mechanism need not turn where it says it does."""
+    last = 2 * math.ceil(selection.rule(event).threshold) + 1
+    sizes = np.unique(np.linspace(0, last, 24).astype(np.int64)).tolist()
+    for size in sizes:
+        hits, alarms = (len(draw(dict.fromkeys(range(trials), n))) for n in (size + 1, size))
+        alpha = ALPHA / len(sizes)
+        found = confidence.epsilon_lower_bound(hits, trials, alarms, trials, delta=event.delta, alpha=alpha)
+        _require(found <= event.epsilon, f"An attacker measures epsilon above {found:.3f}, against {event.epsilon:g}.")
 
 
 def _audit_sums(mechanism: LabelMechanism, event: events.JointGaussian, trials: int, rng: NoiseSource) -> None:

@@ -61,7 +61,7 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
     def create(cls, path: str | os.PathLike[str] | None, budget: Budget) -> "Ledger":
         """Makes a new ledger in a folder, or in memory for None; refuses where there is one already."""
         if path is None:
-            ledger = cls(_connect(":memory:", uri=False), None)
+            ledger = cls(_connect(None, "memory"), None)
         else:
             folder = Path(path)
             file = folder / FILE_NAME
@@ -71,8 +71,8 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise errors.LedgerError(f"Cannot make the folder {folder}: {error.strerror}.") from error
-            ledger = cls(_connect(_uri(file, "rwc"), uri=True), file)
-        with ledger._explained():
+            ledger = cls(_connect(file, "rwc"), file)
+        with _explained(ledger._path):
             ledger._db.execute("PRAGMA journal_mode = WAL")
             ledger._db.execute("BEGIN IMMEDIATE")
             for statement in _SCHEMA.strip().splitlines():
@@ -91,19 +91,13 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         file = Path(path) / FILE_NAME
         if not file.is_file():
             raise errors.LedgerError(f"No ledger at {file}. Expected a folder with a {FILE_NAME} in it.")
-        ledger = cls(_connect(_uri(file, "ro" if read_only else "rw"), uri=True), file)
-        with ledger._explained():
-            (application,) = ledger._db.execute("PRAGMA application_id").fetchone()
-            (version,) = ledger._db.execute("PRAGMA user_version").fetchone()
-            if application != _APPLICATION:
-                raise errors.LedgerError(f"{file} is not a reticent ledger. Restore it from a backup.")
-            if version > VERSION:
-                raise errors.LedgerError(
-                    f"{file} was written by a newer version (format {version}, known: {VERSION}). Update reticent."
-                )
-            ledger._refresh()
-        if not ledger._entries or ledger._entries[0][1] != "open":
-            raise errors.LedgerError(f"{file} has no first row. Restore it from a backup.")
+        ledger = cls(_connect(file, "ro" if read_only else "rw"), file)
+        try:
+            with _explained(file):
+                ledger._verify()
+        except BaseException:
+            ledger.close()
+            raise
         return ledger
 
     def close(self) -> None:
@@ -168,9 +162,23 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
 
     def statement(self) -> Statement:
         """Returns what the ledger amounts to now, rows of other processes included."""
-        with self._explained():
+        with _explained(self._path):
             self._refresh()
         return self._statement()
+
+    def _verify(self) -> None:
+        """Refuses a file that is not a whole ledger of a known format."""
+        (application,) = self._db.execute("PRAGMA application_id").fetchone()
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if application != _APPLICATION:
+            raise errors.LedgerError(f"{self._path} is not a reticent ledger. Restore it from a backup.")
+        if version > VERSION:
+            raise errors.LedgerError(
+                f"{self._path} was written by a newer version (format {version}, known: {VERSION}). Update reticent."
+            )
+        self._refresh()
+        if not self._entries or self._entries[0][1] != "open":
+            raise errors.LedgerError(f"{self._path} has no first row. Restore it from a backup.")
 
     def _affordable(self, spent: Event, others: list[Event]) -> bool:
         """One person: n tasks like this one, and any n tasks of the stream with it, stay within the budget."""
@@ -213,7 +221,7 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[None]:
         """One writer at a time, deciding on all rows there are; on any error nothing was written."""
-        with self._explained():
+        with _explained(self._path):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._refresh()
@@ -247,36 +255,38 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             self._chain = expected
             self._entries.append((row, kind, json.loads(text)))
 
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turns the database's errors into one sentence each."""
-        where = self._path or "the ledger in memory"
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            text = str(error)
-            if "locked" in text or "busy" in text:
-                raise errors.LedgerError(f"{where} is locked by another process. Try again when it is done.") from error
-            if "readonly" in text or "read-only" in text:
-                raise errors.LedgerError(f"{where} is read-only. Make it writable, or copy the folder.") from error
-            raise errors.LedgerError(f"{where} cannot be used: {text}. Check the folder's permissions.") from error
-        except sqlite3.DatabaseError as error:
-            raise errors.LedgerError(f"{where} is damaged ({error}). Restore it from a backup.") from error
-        except (json.JSONDecodeError, KeyError) as error:
-            raise errors.LedgerError(f"{where} has a row that cannot be read. Restore it from a backup.") from error
 
-
-def _connect(target: str, *, uri: bool) -> sqlite3.Connection:
+@contextlib.contextmanager
+def _explained(path: Path | None) -> Iterator[None]:
+    """Turns the database's errors into one sentence each."""
+    where = path or "the ledger in memory"
     try:
-        db = sqlite3.connect(target, uri=uri, isolation_level=None, timeout=10.0)
+        yield
     except sqlite3.OperationalError as error:
-        raise errors.LedgerError(f"The ledger cannot be opened: {error}. Check the folder's permissions.") from error
-    db.execute("PRAGMA synchronous = FULL")
+        text = str(error)
+        if "locked" in text or "busy" in text:
+            raise errors.LedgerError(f"{where} is locked by another process. Try again when it is done.") from error
+        if "readonly" in text or "read-only" in text:
+            raise errors.LedgerError(f"{where} is read-only. Make it writable, or copy the folder.") from error
+        raise errors.LedgerError(f"{where} cannot be used: {text}. Check the folder's permissions.") from error
+    except sqlite3.DatabaseError as error:
+        raise errors.LedgerError(f"{where} is damaged ({error}). Restore it from a backup.") from error
+    except (json.JSONDecodeError, KeyError) as error:
+        raise errors.LedgerError(f"{where} has a row that cannot be read. Restore it from a backup.") from error
+
+
+def _connect(file: Path | None, mode: str) -> sqlite3.Connection:
+    target = ":memory:" if file is None else f"file:{quote(str(file.absolute()))}?mode={mode}"
+    if mode == "ro" and file is not None and not file.with_name(f"{file.name}-wal").exists():
+        target += "&immutable=1"  # nobody is writing: leave no working files beside it
+    with _explained(file):
+        db = sqlite3.connect(target, uri=True, isolation_level=None, timeout=10.0)
+        try:
+            db.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            db.close()
+            raise
     return db
-
-
-def _uri(file: Path, mode: str) -> str:
-    return f"file:{quote(str(file.absolute()))}?mode={mode}"
 
 
 def _link(before: str, row: int, kind: str, text: str) -> str:

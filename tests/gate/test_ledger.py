@@ -1,0 +1,359 @@
+import json
+import multiprocessing
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from reticent import Adjacency, Budget, accounting, errors, events
+from reticent.gate.ledger import FILE_NAME, Ledger
+
+BUDGET = Budget(epsilon=1.0, delta=1e-5)
+
+
+def gaussian(sigma: float = 4.0) -> events.Gaussian:
+    return events.Gaussian(noise_multiplier=sigma)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with Ledger.create(tmp_path / "model", BUDGET) as ledger:
+        ledger.spend(gaussian(), task="march", private=True)
+    return tmp_path / "model"
+
+
+# --- what was spent
+
+
+def test_rows_survive_closing(folder):
+    with Ledger.open(folder) as ledger:
+        assert ledger.budget == BUDGET
+        (spend,) = ledger.statement().spends
+        assert (spend.row, spend.task, spend.event, spend.private) == (2, "march", gaussian(), True)
+        assert ledger.spend(gaussian(), task="april", private=True) == 3
+
+
+def test_tasks_compose_in_parallel():
+    ledger = Ledger.create(None, BUDGET)
+    for month in range(24):
+        ledger.spend(gaussian(3.74), task=f"month {month}", private=True)
+    assert ledger.statement().now.epsilon == accounting.epsilon(gaussian(3.74), 1e-5)
+
+
+def test_spends_within_a_task_compose_sequentially():
+    ledger = Ledger.create(None, BUDGET)
+    for _ in range(4):
+        ledger.spend(gaussian(7.5), task="march", private=True)
+    assert ledger.statement().now.epsilon == pytest.approx(accounting.epsilon(gaussian(3.75), 1e-5), rel=1e-9)
+    with pytest.raises(errors.BudgetExceeded):
+        ledger.spend(gaussian(7.5), task="march", private=True)
+
+
+def test_order_n_counts_the_worst_tasks():
+    budget = Budget(epsilon=1.0, delta=1e-5, tasks_per_person=2)
+    ledger = Ledger.create(None, budget)
+    # fixed from (budget, n): a task that alone would leave nothing for a second one is refused at once
+    with pytest.raises(errors.BudgetExceeded):
+        ledger.spend(gaussian(3.74), task="march", private=True)
+    per_task = accounting.gaussian_sigma(budget)
+    for month in range(6):
+        ledger.spend(gaussian(per_task), task=f"month {month}", private=True)
+    assert ledger.statement().now.epsilon == pytest.approx(1.0, rel=1e-9)
+
+
+def test_replace_one_budgets_are_checked_under_replace_one():
+    ledger = Ledger.create(None, Budget(epsilon=1.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE))
+    with pytest.raises(errors.BudgetExceeded):
+        ledger.spend(gaussian(4.0), task="march", private=True)
+    assert ledger.spend(gaussian(7.5), task="march", private=True) == 2
+
+
+def test_refuses_before_overspending(folder):
+    before = contents(folder)
+    with Ledger.open(folder) as ledger:
+        rows = len(ledger.statement().spends)
+        with pytest.raises(errors.BudgetExceeded, match="nothing was spent"):
+            ledger.spend(gaussian(1.0), task="april", private=True)
+        with pytest.raises(errors.BudgetExceeded):
+            ledger.spend(events.NonPrivate(), task="april", private=True)
+        assert len(ledger.statement().spends) == rows
+    assert contents(folder) == before
+    with Ledger.open(folder) as ledger:  # still usable
+        ledger.spend(gaussian(), task="april", private=True)
+
+
+@pytest.mark.parametrize("task", ["", "  ", None, 7])
+def test_task_needs_a_name(task):
+    with pytest.raises(errors.InvalidValue, match="public name"):
+        Ledger.create(None, BUDGET).spend(gaussian(), task=task, private=True)
+
+
+# --- voiding, publishing, public acts
+
+
+def test_void_is_recorded_and_frees_the_spend(folder):
+    with Ledger.open(folder) as ledger:
+        with pytest.raises(errors.BudgetExceeded):
+            ledger.spend(gaussian(), task="march", private=True)
+        ledger.void(2, reason="power cut before the draw")
+        assert ledger.spend(gaussian(), task="march", private=True) == 4
+        first, second = ledger.statement().spends
+        assert (first.voided, second.voided) == ("power cut before the draw", None)
+        assert "power cut" in ledger.statement().text()
+
+
+def test_what_was_published_cannot_be_voided(folder):
+    with Ledger.open(folder) as ledger:
+        ledger.publish(2)
+        with pytest.raises(errors.LedgerError, match="published"):
+            ledger.void(2, reason="oops")
+        assert ledger.statement().spends[0].published
+
+
+@pytest.mark.parametrize(("row", "reason", "sentence"), [(1, "x", "not a spend"), (9, "x", "not a spend")])
+def test_only_spends_can_be_voided(folder, row, reason, sentence):
+    with Ledger.open(folder) as ledger:
+        with pytest.raises(errors.LedgerError, match=sentence):
+            ledger.void(row, reason=reason)
+        with pytest.raises(errors.InvalidValue, match="reason"):
+            ledger.void(2, reason=" ")
+        ledger.void(2, reason="never drawn")
+        with pytest.raises(errors.LedgerError, match="already"):
+            ledger.void(2, reason="again")
+
+
+def test_public_acts_are_recorded_and_free():
+    ledger = Ledger.create(None, BUDGET)
+    ledger.record("label E12 added by hand")
+    statement = ledger.statement()
+    assert statement.now.epsilon == 0
+    assert "label E12 added by hand" in statement.text()
+    assert statement.json()["acts"][0]["act"] == "label E12 added by hand"
+
+
+# --- the statement
+
+
+def test_statement_prints_assumptions():
+    budget = Budget(epsilon=2.0, delta=1e-6, tasks_per_person=3, examples_per_person=4)
+    ledger = Ledger.create(None, budget)
+    ledger.spend(gaussian(20.0), task="march", private=True)
+    text, facts = ledger.statement().text(), ledger.statement().json()
+    assert "at most 3 task(s)" in text
+    assert "at most 4 example(s)" in text
+    assert "epsilon 2, delta 1e-06, add-or-remove-one" in text
+    assert "replace-one" in text
+    assert [*facts["totals"]["epsilon_by_tasks_per_person"]] == ["1", "3", "12"]
+    by_order = facts["totals"]["epsilon_by_tasks_per_person"]
+    assert by_order["1"] < by_order["3"] < by_order["12"]
+    assert by_order["12"] == pytest.approx(accounting.epsilon(accounting.repeat(gaussian(20.0), 12), 1e-6))
+    assert facts["assumptions"] == ledger.statement().assumptions()
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["totals"]["at_most"] == {"epsilon": 2.0, "delta": 1e-6}
+
+
+def test_seeded_noise_is_shouted():
+    ledger = Ledger.create(None, BUDGET)
+    ledger.spend(gaussian(), task="march", private=True)
+    assert "NOT PRIVATE" not in ledger.statement().text()
+    ledger.spend(gaussian(), task="april", private=False)
+    assert "NOT PRIVATE" in ledger.statement().text()
+    assert ledger.statement().json()["private"] is False
+
+
+# --- append-only
+
+
+@pytest.mark.parametrize("attempt", ["UPDATE entries SET body = '{}' WHERE row = 2", "DELETE FROM entries"])
+def test_rows_cannot_be_changed(folder, attempt):
+    with sqlite3.connect(folder / FILE_NAME) as db, pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        db.execute(attempt)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "UPDATE entries SET body = replace(body, '4.0', '9.0') WHERE row = 2",
+        "UPDATE entries SET kind = 'act' WHERE row = 2",
+        "DELETE FROM entries WHERE row = 1",
+        "UPDATE entries SET row = 7 WHERE row = 2",
+    ],
+)
+def test_edited_row_is_noticed(folder, edit):
+    with sqlite3.connect(folder / FILE_NAME) as db:
+        db.execute("DROP TRIGGER no_update")
+        db.execute("DROP TRIGGER no_delete")
+        db.execute(edit)
+    db.close()
+    with pytest.raises(errors.LedgerError, match="edited or damaged"):
+        Ledger.open(folder)
+
+
+# --- crashes and other processes
+
+
+def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_kill_after_spend(folder):
+    """The process dies by SIGKILL right after the spend and before any draw: the row is there."""
+    killed = run(
+        """
+        import os, signal, sys
+        from reticent import events
+        from reticent.gate.ledger import Ledger
+        ledger = Ledger.open(sys.argv[1])
+        ledger.spend(events.Gaussian(noise_multiplier=4.0), task="april", private=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        str(folder),
+    )
+    assert killed.returncode == -signal.SIGKILL
+    with Ledger.open(folder) as ledger:
+        assert [spend.task for spend in ledger.statement().spends] == ["march", "april"]
+        with pytest.raises(errors.BudgetExceeded):  # a crashed spend stays spent
+            ledger.spend(gaussian(), task="april", private=True)
+
+
+def _spend_many(folder: Path, worker: int) -> int:
+    done = 0
+    with Ledger.open(folder) as ledger:
+        for i in range(12):
+            try:
+                ledger.spend(gaussian(12.0), task="shared" if i % 2 else f"{worker}.{i}", private=True)
+                done += 1
+            except errors.BudgetExceeded:
+                pass
+    return done
+
+
+def test_concurrent_spends(folder):
+    """Four processes at once: no row is lost, and the shared task never passes the budget."""
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        done = pool.starmap(_spend_many, [(folder, worker) for worker in range(4)])
+    with Ledger.open(folder) as ledger:
+        statement = ledger.statement()
+        assert len(statement.spends) == 1 + sum(done)
+        shared = statement.tasks["shared"]
+        assert accounting.within(shared, BUDGET)
+        # 10 spends of sigma 12 fit (12 / sqrt(10) = 3.79), the eleventh does not
+        assert sum(s.task == "shared" for s in statement.spends) == 10
+
+
+def test_another_process_is_seen(folder):
+    with Ledger.open(folder) as mine, Ledger.open(folder) as theirs:
+        theirs.spend(gaussian(), task="april", private=True)
+        assert [s.task for s in mine.statement().spends] == ["march", "april"]
+        with pytest.raises(errors.BudgetExceeded):
+            mine.spend(gaussian(), task="april", private=True)
+
+
+# --- bad files
+
+
+def test_missing_ledger(tmp_path):
+    with pytest.raises(errors.LedgerError, match="No ledger at"):
+        Ledger.open(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_existing_ledger_is_not_overwritten(folder):
+    before = contents(folder)
+    with pytest.raises(errors.LedgerError, match="exists already"):
+        Ledger.create(folder, BUDGET)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("damage", [b"not a database at all" * 100, b"", b"SQLite format 3\x00" + b"\x00" * 200])
+def test_corrupt_file(folder, damage):
+    (folder / FILE_NAME).write_bytes(damage)
+    before = contents(folder)
+    with pytest.raises(errors.LedgerError, match=r"damaged|not a reticent ledger"):
+        Ledger.open(folder, read_only=True)
+    assert contents(folder) == before
+
+
+def test_truncated_file(folder):
+    file = folder / FILE_NAME
+    file.write_bytes(file.read_bytes()[:5000])
+    with pytest.raises(errors.LedgerError, match="Restore it from a backup"):
+        Ledger.open(folder)
+
+
+def test_newer_version(folder):
+    with sqlite3.connect(folder / FILE_NAME) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(errors.LedgerError, match="newer version"):
+        Ledger.open(folder)
+
+
+def test_foreign_database(tmp_path):
+    with sqlite3.connect(tmp_path / FILE_NAME) as db:
+        db.execute("CREATE TABLE other (x)")
+    db.close()
+    with pytest.raises(errors.LedgerError, match="not a reticent ledger"):
+        Ledger.open(tmp_path)
+
+
+def test_read_only(folder):
+    before = contents(folder)
+    with Ledger.open(folder, read_only=True) as ledger:
+        assert len(ledger.statement().spends) == 1
+        with pytest.raises(errors.LedgerError, match="read-only"):
+            ledger.spend(gaussian(), task="april", private=True)
+    assert contents(folder)[FILE_NAME] == before[FILE_NAME]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_unwritable_folder(tmp_path):
+    """The operating system says no: as nobody, in a folder of root's."""
+    for part in [tmp_path, *tmp_path.parents]:
+        if part.owner() == "root" and part != Path("/"):
+            part.chmod(part.stat().st_mode | 0o055)
+    Ledger.create(tmp_path / "model", BUDGET).close()
+    (tmp_path / "model").chmod(0o555)
+    (tmp_path / "model" / FILE_NAME).chmod(0o444)
+    child = os.fork()
+    if child == 0:
+        os.setuid(65534)
+        outcomes = []
+        for attempt in (
+            lambda: Ledger.open(tmp_path / "model").spend(gaussian(), task="april", private=True),
+            lambda: Ledger.create(tmp_path / "model" / "sub", BUDGET),
+        ):
+            try:
+                attempt()
+            except errors.LedgerError as refusal:
+                outcomes.append(str(refusal).count("\n") == 0)
+            except BaseException:
+                outcomes.append(False)
+            else:
+                outcomes.append(False)
+        os._exit(0 if outcomes == [True, True] else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_locked(folder, monkeypatch):
+    with Ledger.open(folder) as ledger:
+        ledger._db.execute("PRAGMA busy_timeout = 50")
+        other = sqlite3.connect(folder / FILE_NAME, isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(errors.LedgerError, match="locked by another process"):
+            ledger.spend(gaussian(), task="april", private=True)
+        other.execute("ROLLBACK")
+        other.close()
+        assert ledger.spend(gaussian(), task="april", private=True) == 3

@@ -1,0 +1,214 @@
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reticent import Budget, LabelSpace, errors, events, planning, selection
+from reticent.gate import bounds, grid
+from reticent.gate.mechanisms import GaussianSum, JointGaussian, NoisySums, SelectLabels
+from reticent.gate.noise import NoiseSource
+from reticent.labels import Label
+from reticent.testing import check_mechanism
+from tests.gate.test_noise import fits
+
+BUDGET = Budget(epsilon=1.0, delta=1e-5)
+KINDS = [events.TruncatedGeometric, events.OptimalSelection, events.LaplaceThreshold]
+MECHANISMS = [SelectLabels(kind(epsilon=e, delta=1e-5)) for kind in KINDS for e in (0.1, 1.0, 8.0)]
+JOINTS = [JointGaussian(planning.joint_gaussian(Budget(epsilon=e, delta=1e-5), 0.1)) for e in (0.1, 1.0, 8.0)]
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, *JOINTS], ids=lambda m: repr(m.event)[:60])
+def test_conformance(mechanism):
+    check_mechanism(mechanism)
+
+
+# --- broken twins: each must be caught by the same suite
+
+
+@dataclasses.dataclass(frozen=True)
+class OffByOne(SelectLabels):
+    """The threshold of a class one larger."""
+
+    def __call__(self, value, *, rng):
+        return SelectLabels(self.event)({label: n + 1 for label, n in value.items() if n > 0}, rng=rng)
+
+
+@dataclasses.dataclass(frozen=True)
+class HalfTheNoise(SelectLabels):
+    """Draws with twice the epsilon it claims."""
+
+    def __call__(self, value, *, rng):
+        return SelectLabels(dataclasses.replace(self.event, epsilon=2 * self.event.epsilon))(value, rng=rng)
+
+
+@dataclasses.dataclass(frozen=True)
+class HonestlyHalfTheNoise(HalfTheNoise):
+    """The same, and its formula says so: only the divergence can tell."""
+
+    def release_probability(self, sizes):
+        return SelectLabels(dataclasses.replace(self.event, epsilon=2 * self.event.epsilon)).release_probability(sizes)
+
+
+@dataclasses.dataclass(frozen=True)
+class RawLabels(SelectLabels):
+    """The side-channel itself."""
+
+    def __call__(self, value, *, rng):
+        return tuple(sorted((label for label, n in value.items() if n > 0), key=str))
+
+
+@dataclasses.dataclass(frozen=True)
+class DataOrder(SelectLabels):
+    """Right labels in the order in which the data brought them."""
+
+    def __call__(self, value, *, rng):
+        released = set(super().__call__(value, rng=rng))
+        return tuple(label for label in value if label in released)
+
+
+@dataclasses.dataclass(frozen=True)
+class OutOfNothing(SelectLabels):
+    """Now and then releases a label without examples."""
+
+    def __call__(self, value, *, rng):
+        absent = [label for label, n in value.items() if n == 0]
+        return super().__call__(value, rng=rng) + tuple(absent[:1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("twin", [OffByOne, HalfTheNoise, HonestlyHalfTheNoise, RawLabels, DataOrder, OutOfNothing])
+def test_broken_twin_is_caught(twin, kind):
+    with pytest.raises(AssertionError):
+        check_mechanism(twin(kind(epsilon=1.0, delta=1e-5)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_audit_alone_catches_half_the_noise(kind):
+    """The attack by itself, without looking at formulas: it passes the real one and rejects the twin."""
+    from reticent.testing import _audit_labels, _drawer
+
+    event = kind(epsilon=1.0, delta=1e-5)
+    rng = NoiseSource.from_os()
+    _audit_labels(event, _drawer(SelectLabels(event), rng), 20_000)
+    with pytest.raises(AssertionError, match="attacker measures"):
+        _audit_labels(event, _drawer(HalfTheNoise(event), rng), 20_000)
+
+
+@dataclasses.dataclass(frozen=True)
+class HalfTheJointNoise(JointGaussian):
+    def __call__(self, value, *, rng):
+        real = dataclasses.replace(self.event, noise_multiplier=self.event.noise_multiplier / 2)
+        return JointGaussian(real)(value, rng=rng)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoGate(JointGaussian):
+    """Publishes every label found, with noisy sums."""
+
+    def __call__(self, value, *, rng):
+        return JointGaussian(dataclasses.replace(self.event, threshold=-1e9))(value, rng=rng)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoiseOnSumsOnly(JointGaussian):
+    """Takes the threshold on the exact count."""
+
+    def __call__(self, value, *, rng):
+        kept = value.counts > self.event.threshold
+        names = tuple(label for label, keep in zip(value.unknown, kept, strict=True) if keep)
+        noisy = JointGaussian(self.event)(value, rng=rng)
+        return dataclasses.replace(noisy, released=names, counts=value.counts[kept].astype(float))
+
+
+@pytest.mark.parametrize("twin", [HalfTheJointNoise, NoGate, NoiseOnSumsOnly])
+def test_broken_joint_twin_is_caught(twin):
+    with pytest.raises(AssertionError):
+        check_mechanism(twin(planning.joint_gaussian(BUDGET, 0.1)))
+
+
+def test_audit_alone_catches_half_the_joint_noise():
+    from reticent.testing import _audit_sums
+
+    event = planning.joint_gaussian(BUDGET, 0.1)
+    rng = NoiseSource.from_os()
+    _audit_sums(JointGaussian(event), event, 400_000, rng)
+    with pytest.raises(AssertionError, match="attacker measures"):
+        _audit_sums(HalfTheJointNoise(event), event, 400_000, rng)
+
+
+# --- what the docstrings promise
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: repr(m.event)[:40])
+@given(counts=st.dictionaries(st.text(max_size=4) | st.integers(), st.integers(0, 300), max_size=12))
+def test_absent_labels_are_never_released(mechanism, counts):
+    released = mechanism(counts, rng=NoiseSource.from_os())
+    assert all(counts[label] > 0 for label in released)
+
+
+def joint_release(labels: Sequence[object], features: npt.NDArray[np.float64], known: tuple[Label, ...]) -> NoisySums:
+    event = planning.joint_gaussian(BUDGET, 0.1)
+    sums = bounds.sum_by_label(features, labels, known=LabelSpace(known), count_weight=0.1)
+    return JointGaussian(event)(sums, rng=NoiseSource.from_os())
+
+
+def test_order_of_the_data_does_not_show():
+    labels = ["b"] * 300 + ["a"] * 300 + [3] * 300
+    features = np.random.default_rng().normal(size=(900, 4))
+    assert joint_release(labels, features, ()).released == (3, "a", "b")
+    assert joint_release(labels[::-1], features[::-1], ()).released == (3, "a", "b")
+
+
+def test_empty_task_releases():
+    """No branch on emptiness: the same fields, shapes and types as any task."""
+    empty = joint_release([], np.zeros((0, 4)), ("a", "b"))
+    one = joint_release(["a"], np.ones((1, 4)), ("a", "b"))
+    for field in dataclasses.fields(NoisySums):
+        left, right = getattr(empty, field.name), getattr(one, field.name)
+        assert type(left) is type(right)
+        if isinstance(left, np.ndarray):
+            assert (left.shape, left.dtype) == (right.shape, right.dtype)
+    assert empty.known.any()  # pure noise, not zeros
+
+
+def test_joint_sums_carry_the_noise_they_claim():
+    event = planning.joint_gaussian(BUDGET, 0.1)
+    width = 200_000
+    sums = bounds.sum_by_label(np.zeros((0, width)), [], known=LabelSpace(("a",)), count_weight=0.1)
+    assert fits(JointGaussian(event)(sums, rng=NoiseSource.from_os()).known[0], event.noise_multiplier * grid.SCALE)
+    plain = GaussianSum(events.Gaussian(noise_multiplier=2.0))(np.zeros(width, np.int64), rng=NoiseSource.from_os())
+    assert fits(plain, 2.0 * grid.SCALE)
+
+
+def test_released_vectors_and_counts_are_unbiased():
+    features = np.tile([[0.6, 0.8]], (400, 1))
+    drawn = [joint_release(["a"] * 400, features, ()) for _ in range(400)]
+    event = planning.joint_gaussian(BUDGET, 0.1)
+    a, sigma = math.sqrt(0.9), event.noise_multiplier
+    mean = np.mean([r.vectors[0] for r in drawn], axis=0) / grid.SCALE
+    np.testing.assert_allclose(mean, 400 * a * np.array([0.6, 0.8]), atol=6 * sigma / 20 + 0.01)
+    counts = np.mean([r.counts[0] for r in drawn])
+    assert counts == pytest.approx(400, abs=6 * sigma / math.sqrt(0.1) / 20)
+
+
+def test_integer_gate_is_never_below_the_real_one():
+    """Pr[step + round(Z) > gate] <= p1, computed for the integers that are used."""
+    from scipy.stats import norm
+
+    for weight in (1e-4, 0.0036, 0.1, 0.7):
+        event = planning.joint_gaussian(BUDGET, weight)
+        step = grid.count_step(weight)
+        gate = math.ceil(math.sqrt(weight) * event.threshold * grid.SCALE)
+        exposed = norm.sf((gate + 0.5 - step) / (event.noise_multiplier * grid.SCALE))
+        assert exposed <= selection.GaussianRule(event).exposures(1)[1]
+
+
+def test_mismatched_weight_is_refused():
+    sums = bounds.sum_by_label(np.zeros((1, 2)), ["a"], known=LabelSpace(()), count_weight=0.2)
+    with pytest.raises(errors.InvalidValue, match="count weight"):
+        JointGaussian(planning.joint_gaussian(BUDGET, 0.1))(sums, rng=NoiseSource.from_os())

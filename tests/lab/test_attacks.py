@@ -1,0 +1,111 @@
+import dataclasses
+import importlib.util
+
+import numpy as np
+import pytest
+
+from reticent import Budget, accounting, confidence, errors, events, selection
+from reticent.gate.mechanisms import SelectLabels
+from reticent.gate.noise import NoiseSource
+from reticent.lab import attacks
+from reticent.testing import most_revealing_size
+
+BUDGET = Budget(epsilon=1.0, delta=1e-5)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return attacks.attack_labels(BUDGET, trials=20_000, fits=60)
+
+
+def test_labels_from_the_data_always_lose(results):
+    naive = [r for r in results if not r.remedy]
+    assert {"DP weights, labels from the data", "scikit-learn LogisticRegression"} <= {r.target for r in naive}
+    for result in naive:
+        assert result.accuracy == 1.0
+        assert result.broken
+
+
+def test_diffprivlib_loses_too(results):
+    if importlib.util.find_spec("diffprivlib") is None:
+        pytest.skip("diffprivlib is not installed")
+    assert {"diffprivlib GaussianNB (DP)", "diffprivlib LogisticRegression (DP)"} <= {r.target for r in results}
+
+
+def test_every_remedy_stays_within_the_bound(results):
+    remedies = [r for r in results if r.remedy]
+    names = {"joint-gaussian", "optimal", "truncated-geometric", "laplace", "public labels"}
+    assert {r.target for r in remedies} == names
+    assert {r.game for r in remedies} == {attacks.ALONE, attacks.WORST}
+    for result in remedies:
+        assert not result.broken, result
+        assert result.bound == pytest.approx((np.e + 1e-5) / (1 + np.e))
+
+
+def test_the_attack_is_as_strong_as_theory_says(results):
+    """Not a straw man: the measured accuracy is the best possible one for what is published."""
+    seen = {(r.target, r.game): r for r in results if r.remedy}
+    for kind in (events.OptimalSelection, events.TruncatedGeometric, events.LaplaceThreshold):
+        event = kind(epsilon=1.0, delta=1e-5)
+        size = most_revealing_size(event)
+        before, after = selection.rule(event).release_probability([size, size + 1])
+        name = {
+            events.OptimalSelection: "optimal",
+            events.TruncatedGeometric: "truncated-geometric",
+            events.LaplaceThreshold: "laplace",
+        }[kind]
+        low, high = seen[name, attacks.WORST].interval
+        assert low <= 0.5 + (after - before) / 2 <= high
+    from scipy.stats import norm
+
+    best = float(norm.cdf(0.5 / accounting.gaussian_sigma(BUDGET)))
+    for name in ("joint-gaussian", "public labels"):
+        low, high = seen[name, attacks.WORST].interval
+        assert low <= best + 1e-3
+        assert high >= best - 1e-3
+
+
+def test_the_game_catches_a_broken_remedy():
+    """Half the noise: the same game goes past the bound."""
+    honest = SelectLabels(events.OptimalSelection(epsilon=1.0, delta=1e-5))
+    broken = SelectLabels(dataclasses.replace(honest.event, epsilon=2.0))
+    joined = np.random.default_rng().integers(2, size=20_000).astype(bool)
+    size = most_revealing_size(broken.event)
+    seen = attacks._labels_seen(broken(attacks._counts(size, joined), rng=NoiseSource.from_os()), 20_000)
+    assert attacks._result("twin", attacks.WORST, BUDGET, seen == joined).broken
+
+
+def test_curve_grows_with_epsilon():
+    curve = attacks.accuracy_curve(1e-5, trials=4_000)
+    assert {r.epsilon for r in curve} == set(attacks.CURVE)
+    optimal = [r.accuracy for r in curve if r.target == "optimal"]
+    assert optimal[0] < 0.56
+    assert optimal[-1] > 0.9
+    assert not any(r.broken for r in curve)
+
+
+def test_delta_zero_is_refused():
+    with pytest.raises(errors.InvalidValue, match="public superset"):
+        attacks.attack_labels(Budget(epsilon=1.0, delta=0.0))
+
+
+def test_lower_bounds_do_not_exceed_the_truth():
+    """Randomised response at epsilon 1: the audit stays below it, and comes close."""
+    rng = np.random.default_rng()
+    p = np.e / (1 + np.e)
+    hits, alarms = rng.binomial(200_000, p), rng.binomial(200_000, 1 - p)
+    found = confidence.epsilon_lower_bound(hits, 200_000, alarms, 200_000, delta=0.0, alpha=1e-6)
+    assert 0.9 < found <= 1.0
+    assert confidence.epsilon_lower_bound(5, 10, 5, 10, delta=0.0, alpha=0.05) <= 0
+
+
+def test_clopper_pearson_covers():
+    rng = np.random.default_rng()
+    for p in (0.02, 0.5, 0.99):
+        inside = [
+            low <= p <= high
+            for low, high in (confidence.clopper_pearson(int(w), 60, 0.05) for w in rng.binomial(60, p, 2_000))
+        ]
+        assert np.mean(inside) > 0.93
+    assert confidence.clopper_pearson(0, 10, 0.1)[0] == 0.0
+    assert confidence.clopper_pearson(10, 10, 0.1)[1] == 1.0

@@ -1,0 +1,196 @@
+"""The command line as a user meets it: what is printed where, and exit codes."""
+
+import contextlib
+import io
+import json
+import re
+import subprocess
+import sys
+import unittest.mock
+
+import pytest
+
+from reticent import Budget, events, planning
+from reticent.cli import app, main
+from reticent.gate.ledger import FILE_NAME, Ledger
+
+VERBS = [["plan"], ["ledger"], ["attack", "labels"]]
+
+
+BUDGET = ["--epsilon", "1", "--delta", "1e-5"]
+
+
+def reticent(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs the real entry point, exit code and all, without the second that a new process takes to import."""
+    out, err = io.StringIO(), io.StringIO()
+    words = ["reticent", *map(str, arguments)]
+    with (
+        unittest.mock.patch.object(sys, "argv", words),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as stop,
+    ):
+        main()
+    return subprocess.CompletedProcess(words, int(stop.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """One sentence on standard error, exit code 2, nothing on standard output."""
+    assert done.returncode == 2, done
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return " ".join(done.stderr.split())
+
+
+def test_version_and_help():
+    assert re.fullmatch(r"reticent \d+\.\d+\.\d+\n", reticent("--version").stdout)
+    assert "plan" in reticent("--help").stdout
+
+
+def test_a_real_process_says_the_same():
+    words = ["plan", "--epsilon", "-1", "--delta", "1e-5"]
+    command = [sys.executable, "-W", "error", "-c", "from reticent.cli import main; main()", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, reticent(*words).stderr)
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_every_verb_has_help_with_an_example(verb):
+    shown = reticent(*verb, "--help")
+    assert shown.returncode == 0
+    assert f"Example: reticent {' '.join(verb)}" in " ".join(shown.stdout.split())
+
+
+def test_no_verb_is_left_out_of_these_tests():
+    top = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    nested = {
+        (group.name, command.callback.__name__)
+        for group in app.registered_groups
+        if group.typer_instance
+        for command in group.typer_instance.registered_commands
+        if command.callback
+    }
+    assert {(name,) for name in top} | nested == {tuple(verb) for verb in VERBS}
+
+
+def test_plan_golden():
+    golden = ["--mechanism", "truncated-geometric", "--share", 0.025, "--class-size", 500]
+    done = reticent("plan", *BUDGET, *golden, "--json")
+    facts = json.loads(done.stdout)
+    assert facts["threshold"] == 433
+    assert facts["classes"][0]["release_probability"] == pytest.approx(0.9052, abs=5e-5)
+
+
+def test_plan_table_shows_every_mechanism():
+    done = reticent("plan", *BUDGET, "--class-size", 100, "--class-size", 20, "--tasks", 12)
+    assert done.returncode == 0, done.stderr
+    for name in planning.MECHANISMS:
+        assert name in done.stdout
+    assert "Pr[100]" in done.stdout
+    assert "Known after 12 tasks" in done.stdout
+
+
+def test_plan_takes_people_who_come_back():
+    facts = [
+        json.loads(reticent("plan", *BUDGET, "--class-size", 500, "--json", *extra).stdout)
+        for extra in ([], ["--tasks", "12", "--tasks-per-person", "3"], ["--examples-per-person", "2"])
+    ]
+    sigmas = [f["sigma_without_labels"] for f in facts]
+    assert sigmas[1] == pytest.approx(sigmas[0] * 3**0.5, rel=1e-6)
+    assert sigmas[2] == pytest.approx(sigmas[0] * 2, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--epsilon -1 --delta 1e-5", "Expected epsilon > 0"),
+        ("--epsilon nan --delta 1e-5", "Expected epsilon > 0"),
+        ("--epsilon inf --delta 1e-5", "Expected epsilon > 0 and finite"),
+        ("--epsilon one --delta 1e-5", "epsilon"),
+        ("--epsilon 1 --delta 2", "delta < 1"),
+        ("--epsilon 1 --delta 0", "without a public superset"),
+        ("--epsilon 1", "--delta"),
+        ("--epsilon 1 --delta 1e-5 --class-size -3", "class size >= 1"),
+        ("--epsilon 1 --delta 1e-5 --class-size many", "class-size"),
+        ("--epsilon 1 --delta 1e-5 --mechanism magic", "Expected a mechanism out of"),
+        ("--epsilon 1 --delta 1e-5 --share lots", "Expected share to be a number"),
+        ("--epsilon 1 --delta 1e-5 --count-weight 2", "count_weight < 1"),
+        ("--epsilon 1 --delta 1e-5 --tasks 0", "tasks >= 1"),
+        ("--epsilon 1 --delta 1e-5 --tasks 2 --tasks-per-person 3", "tasks-per-person <= tasks"),
+        ("--epsilon 1 --delta 1e-5 --examples-per-person 0", "examples_per_person >= 1"),
+        ("--epsilon 1 --delta 1e-5 --plot plan.pdf", ".png or .html"),
+        ("--epsilon 1 --delta 1e-5 --plot nowhere/at/all.png", "existing folder"),
+    ],
+)
+def test_bad_plans_are_one_sentence(arguments, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert sentence in refused(reticent("plan", *arguments.split()))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ending", ["png", "html"])
+def test_plots_are_written(ending, tmp_path):
+    plan, attack = tmp_path / f"plan.{ending}", tmp_path / f"attack.{ending}"
+    assert reticent("plan", "--epsilon", 1, "--delta", "1e-7", "--plot", plan).returncode == 0
+    done = reticent("attack", "labels", "--trials", 200, "--fits", 5, "--plot", attack)
+    assert done.returncode == 0, done.stderr
+    for file in (plan, attack):
+        start = file.read_bytes()[:15]
+        assert start.startswith(b"\x89PNG" if ending == "png" else b"<!doctype html>")
+        if ending == "html":
+            text = file.read_text()
+            assert "<svg" in text
+            assert "src=" not in text  # self-contained: nothing is fetched
+            assert "<script" not in text
+
+
+def test_attack_json():
+    facts = json.loads(reticent("attack", "labels", "--trials", 2000, "--fits", 60, "--json").stdout)
+    games = facts["games"]
+    assert all(g["accuracy"] == 1.0 and g["broken"] for g in games if not g["remedy"])
+    assert not any(g["broken"] for g in games if g["remedy"])
+    low, high = games[0]["interval"]
+    assert low <= games[0]["accuracy"] <= high
+    assert {r["epsilon"] for r in facts["curve"]} >= {0.1, 1.0, 8.0}
+
+
+@pytest.mark.parametrize("arguments", ["--trials 0", "--fits 0", "--delta 0", "--epsilon nan", "--plot x.gif"])
+def test_bad_attacks_are_one_sentence(arguments):
+    assert "Expected" in refused(reticent("attack", "labels", *arguments.split()))
+
+
+@pytest.fixture
+def model(tmp_path):
+    with Ledger.create(tmp_path / "model", Budget(epsilon=1.0, delta=1e-5)) as ledger:
+        ledger.spend(events.Gaussian(noise_multiplier=4.0), task="march", private=True)
+    return tmp_path / "model"
+
+
+def test_ledger_prints_the_statement(model):
+    done = reticent("ledger", model)
+    assert done.returncode == 0, done.stderr
+    with Ledger.open(model) as ledger:
+        assert done.stdout == ledger.statement().text() + "\n"
+        assert json.loads(reticent("ledger", model, "--json").stdout) == ledger.statement().json()
+
+
+def test_ledger_voids_with_a_reason(model):
+    assert "Expected a reason" in refused(reticent("ledger", model, "--void", 2))
+    assert "--void ROW" in refused(reticent("ledger", model, "--reason", "x"))
+    assert "not a spend" in refused(reticent("ledger", model, "--void", 17, "--reason", "x"))
+    assert "voided: never drawn" in reticent("ledger", model, "--void", 2, "--reason", "never drawn").stdout
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda f: f.unlink(), "No ledger at"),
+        (lambda f: f.write_bytes(b"junk" * 400), "damaged"),
+        (lambda f: f.write_bytes(f.read_bytes()[:4096]), "Restore it from a backup"),
+    ],
+)
+def test_bad_ledgers_are_one_sentence(model, damage, sentence):
+    damage(model / FILE_NAME)
+    before = {p.name: p.read_bytes() for p in model.iterdir()}
+    assert sentence in refused(reticent("ledger", model))
+    assert {p.name: p.read_bytes() for p in model.iterdir()} == before
