@@ -161,7 +161,7 @@ def labels(
         typer.echo(json.dumps(shown, indent=2))
         return
     table = Table(box=box.SIMPLE_HEAD, title=f"Is the person in the data? epsilon {epsilon:g}, delta {delta:g}")
-    for heading in ("published by", "the target is", "accuracy", f"{1 - attacks.ALPHA:.2%} limits", "bound", ""):
+    for heading in ("published by", "the target is", "accuracy", "limits", "bound", ""):
         table.add_column(heading)
     for r in results:
         low, high = r.interval
@@ -170,7 +170,8 @@ def labels(
     console = _console()
     console.print(table)
     console.print(
-        "A classifier that takes its labels from the data tells who is in it, whatever the privacy of its weights."
+        "A classifier that takes its labels from the data tells who is in it, whatever the privacy of its weights. "
+        f"(Limits are Clopper-Pearson; each misses with chance {attacks.ALPHA:g}.)"
     )
 
 

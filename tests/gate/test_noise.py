@@ -30,8 +30,8 @@ def fits(draws: np.ndarray, sigma: float) -> bool:
     """Chi-square against the pmf, with both tails as cells of their own."""
     edge = math.floor(4.2 * sigma)
     cells = np.arange(-edge, edge + 1)
-    if len(cells) > 401:  # large sigma: group neighbours into about 400 cells
-        edges = np.unique(np.linspace(-edge, edge, 400).astype(np.int64))
+    if len(cells) > 101:  # large sigma: group neighbours into about 100 cells
+        edges = np.unique(np.linspace(-edge, edge, 100).astype(np.int64))
         expected = np.diff(norm.cdf((np.concatenate([[-np.inf], edges + 0.5, [np.inf]])) / sigma))
         observed = np.bincount(np.searchsorted(edges, draws, side="left"), minlength=len(edges) + 1)
     else:

@@ -23,7 +23,7 @@ from reticent.labels import Label, LabelSpace
 from reticent.testing import most_revealing_size
 
 # Two-sided; every figure may be off its limits with this chance.
-ALPHA = 1e-4
+ALPHA = 1e-6
 TARGET = "type 2"
 ALONE = "the only one with the label"
 WORST = "the class size that gives most away"
@@ -91,7 +91,7 @@ def attack_labels(budget: Budget, *, trials: int = 10_000, fits: int = 200) -> l
         fits: Games against each classifier; every game trains one.
 
     Example:
-        >>> first = attack_labels(Budget(epsilon=1.0, delta=1e-5), trials=100, fits=10)[0]
+        >>> first = attack_labels(Budget(epsilon=1.0, delta=1e-5), trials=100, fits=60)[0]
         >>> first.accuracy, first.broken
         (1.0, True)
     """
