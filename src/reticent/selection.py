@@ -89,6 +89,7 @@ class TruncatedGeometricRule:
     Guarantees (one label per example, add or remove one example):
       - (epsilon, delta)-DP.                                   test_exact_privacy_of_one_label
       - A label absent from the data is never released.        test_absent_labels_are_never_released
+
     Reference: Desfontaines, Voss, Gipson, Mandayam 2022, Theorem 6; the paper, section 4.2.
     """
 
@@ -138,6 +139,7 @@ class OptimalRule:
       - (epsilon, delta)-DP.                                   test_exact_privacy_of_one_label
       - No such mechanism releases any size more often.        test_optimal_solves_the_recursion
       - A label absent from the data is never released.        test_absent_labels_are_never_released
+
     Reference: Desfontaines, Voss, Gipson, Mandayam 2022, Theorem 1.
     """
 
@@ -185,6 +187,7 @@ class LaplaceRule:
     Guarantees (one label per example, add or remove one example):
       - (epsilon, delta)-DP.                                   test_exact_privacy_of_one_label
       - A label absent from the data is never released.        test_absent_labels_are_never_released
+
     Reference: the paper, Theorem "label release mechanism".
     """
 

@@ -98,6 +98,7 @@ class JointGaussian:
       - (epsilon, max(delta_G(epsilon), p1))-DP as its event says.   test_exact_privacy_of_the_joint_release
       - A label absent from the data is never released.              test_absent_labels_are_never_released
       - An empty task runs the same code and draws for every known label.       test_empty_task_releases
+
     Reference: THEORY section 4.
     """
 

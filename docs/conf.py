@@ -1,0 +1,10 @@
+"""Sphinx configuration; `make docs` builds with warnings as errors."""
+
+project = "reticent"
+author = "The reticent authors"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+html_theme = "furo"
+exclude_patterns = ["_build"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+myst_enable_extensions = ["dollarmath"]
