@@ -119,7 +119,7 @@ def test_joint_releases_compose_to_gaussian_plus_exposures():
 def test_joint_with_several_examples_per_person_takes_the_worst_split():
     """THEORY section 4, written out again with scipy in place of our formulas."""
     event = events.JointGaussian(noise_multiplier=9.0, count_weight=0.2, threshold=70.0, examples_per_person=3)
-    spread = 9.0 / math.sqrt(0.2)
+    spread = 9.0 * selection.SCALE / selection.count_step(0.2)
 
     def plain(mu: float, epsilon: float) -> float:
         if mu == 0:
@@ -268,7 +268,7 @@ def test_delta_below_the_rounding_error_is_refused_not_invented():
 @settings(max_examples=25)
 def test_calibration_never_overspends(epsilon, delta, n, adjacency):
     budget = Budget(epsilon=epsilon, delta=delta, tasks_per_person=n, adjacency=adjacency)
-    event = accounting.calibrate(lambda s: gaussian(s), budget)
+    event = accounting.calibrate(gaussian, budget)
     assert isinstance(event, events.Gaussian)
     assert accounting.within(event, budget)
     assert event.noise_multiplier == pytest.approx(
@@ -336,10 +336,49 @@ def test_subsets_respect_how_often_a_kind_occurs():
     assert accounting.stream_cost([], 1e-5, 3) == accounting.Cost(0.0, 0.0, True)
 
 
-def test_streams_of_many_kinds_are_bounded_from_above():
-    tasks = [gaussian(4.0 + i / 100) for i in range(60)]
-    bounded = accounting.stream_cost(tasks, 1e-5, 6).epsilon
+def test_streams_of_many_gaussian_kinds_are_exact():
+    """THEORY section 1: the n largest 1/sigma^2 and the n largest exposures; several spends in a task add up."""
+    tasks = [events.compose(gaussian(4.0 + i / 100), gaussian(9.0)) for i in range(60)]
     exact = accounting.epsilon(events.compose(*tasks[:6]), 1e-5)
-    assert exact <= bounded <= exact * 1.02
+    assert accounting.stream_cost(tasks, 1e-5, 6).epsilon == pytest.approx(exact, rel=1e-9)
+    assert accounting.stream_cost(tasks, 1e-5, 1).epsilon == accounting.epsilon(tasks[0], 1e-5)
+    joints = [planning.joint_gaussian(Budget(epsilon=1.0, delta=1e-6), 0.01 + i / 100) for i in range(30)]
+    exact = accounting.epsilon(events.compose(*joints[:6]), 1e-5)
+    assert accounting.stream_cost(joints, 1e-5, 6).epsilon == pytest.approx(exact, rel=1e-6)
+
+
+def test_streams_of_many_kinds_are_bounded_from_above():
     mixed = [events.compose(LABELS, gaussian(4.0 + i / 100)) for i in range(60)]
-    assert accounting.stream_cost(mixed, 1e-4, 6).epsilon >= accounting.epsilon(events.compose(*mixed[:6]), 1e-4)
+    exact = accounting.epsilon(events.compose(*mixed[:6]), 1e-4)
+    assert exact <= accounting.stream_cost(mixed, 1e-4, 6).epsilon <= exact * 1.05
+    trained = [events.DpSgd(noise_multiplier=8.0 + i, rate=0.1 - i / 100, steps=400 - i) for i in range(4)]
+    bound = accounting.stream_cost(trained, 1e-5, 3).epsilon
+    assert accounting.epsilon(events.compose(*trained[:3]), 1e-5) <= bound
+    assert bound <= accounting.epsilon(accounting.repeat(trained[0], 3), 1e-5) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 37.3, 1e3, 1e6, 1e9])
+def test_epsilon_just_below_delta_at_zero(sigma):
+    """The answer is next to zero, where a search by factors would stand still."""
+    at_zero = accounting.delta(gaussian(sigma), 0.0)
+    for target in (math.nextafter(at_zero, 0), at_zero * (1 - 1e-12), at_zero * 0.999):
+        reached = accounting.epsilon(gaussian(sigma), target)
+        assert accounting.delta(gaussian(sigma), reached) <= target
+        assert reached < 1 / sigma
+
+
+@pytest.mark.parametrize("noise", [0.001, 0.01, 0.1])
+def test_hardly_any_noise_is_priced_not_a_crash(noise):
+    training = events.DpSgd(noise_multiplier=noise, rate=0.1, steps=20)
+    assert accounting.epsilon(training, 1e-5) > 1 / noise
+    assert accounting.epsilon(events.compose(gaussian(noise), LABELS), 1e-5) > 1 / noise
+
+
+def test_events_for_fewer_examples_than_the_budget_are_refused():
+    budget = Budget(epsilon=1.0, delta=1e-5, examples_per_person=5)
+    for event in (gaussian(100.0), JOINT, LABELS):
+        with pytest.raises(errors.InvalidValue, match="5 examples per person"):
+            accounting.within(event, budget)
+    assert accounting.within(
+        events.Gaussian(noise_multiplier=accounting.gaussian_sigma(budget), examples_per_person=5), budget
+    )

@@ -13,6 +13,8 @@ from reticent import Adjacency, Budget, ReticentError
         {"epsilon": -1},
         {"epsilon": math.nan},
         {"epsilon": math.inf},
+        {"epsilon": 10**400},
+        {"epsilon": 1000},
         {"epsilon": "1"},
         {"epsilon": True},
         {"epsilon": None},

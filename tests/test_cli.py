@@ -105,8 +105,9 @@ def test_plan_takes_people_who_come_back():
     [
         ("--epsilon -1 --delta 1e-5", "Expected epsilon > 0"),
         ("--epsilon nan --delta 1e-5", "Expected epsilon > 0"),
-        ("--epsilon inf --delta 1e-5", "Expected epsilon > 0 and finite"),
+        ("--epsilon inf --delta 1e-5", "Expected epsilon > 0 and epsilon < 100"),
         ("--epsilon one --delta 1e-5", "epsilon"),
+        ("--epsilon 1000 --delta 1e-5", "epsilon < 100"),
         ("--epsilon 1 --delta 2", "delta < 1"),
         ("--epsilon 1 --delta 0", "without a public superset"),
         ("--epsilon 1", "--delta"),

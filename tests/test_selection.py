@@ -1,4 +1,4 @@
-"""Exact before sampled: the probabilities that are drawn, as fractions of 2^128, against their (epsilon, delta)."""
+"""Exact before sampled: the probabilities that are drawn, as fractions of 2^256, against their (epsilon, delta)."""
 
 import math
 from fractions import Fraction
@@ -18,7 +18,7 @@ DELTAS = [1e-15, 1e-9, 1e-5, 0.1]
 
 
 def drawn(event: events.LabelSelection, size: int) -> mpmath.mpf:
-    return mpmath.mpf(selection.rule(event).coin(size)) / 2**128
+    return mpmath.mpf(selection.rule(event).coin(size)) / 2**256
 
 
 def exact_divergence(p: mpmath.mpf, q: mpmath.mpf, epsilon: float) -> mpmath.mpf:
@@ -37,7 +37,7 @@ def test_exact_privacy_of_one_label(kind, epsilon, delta):
     event = kind(epsilon=epsilon, delta=delta)
     sizes = selection.sizes_to_check(selection.rule(event).threshold).tolist()
     worst = mpmath.mpf(0)
-    with mpmath.workprec(256):
+    with mpmath.workprec(600):
         after, reached = mpmath.mpf(0), -1
         for size in sizes:
             before = after if size == reached else drawn(event, size)
@@ -67,7 +67,7 @@ def test_planned_and_drawn_probabilities_agree(kind):
         turn = math.ceil(selection.rule(event).threshold)
         sizes = np.unique(np.clip([0, 1, 2, turn // 2, turn - 1, turn, turn + 1, 2 * turn, 3 * turn], 0, None))
         planned = selection.rule(event).release_probability(sizes)
-        with mpmath.workprec(200):
+        with mpmath.workprec(600):
             exact = [float(drawn(event, int(size))) for size in sizes]
         np.testing.assert_allclose(planned, exact, rtol=1e-9, atol=1e-15)
 
@@ -118,7 +118,7 @@ def test_probabilities_behave(epsilon, delta, kind):
     assert np.all((claimed >= 0) & (claimed <= 1))
     assert np.all(np.diff(claimed) >= -1e-12)
     assert 0 < claimed[1] <= delta * (1 + 1e-12)
-    assert Fraction(rule.coin(1), 2**128) <= Fraction(delta)
+    assert Fraction(rule.coin(1), 2**256) <= Fraction(delta)
 
 
 def test_golden_probabilities(golden):
@@ -161,7 +161,7 @@ def test_exact_privacy_of_the_joint_release(epsilon, count_weight):
     divergences = [selection.divergence(event, max(size, 0), epsilon) for size in sizes]
     assert max(divergences) <= 1e-5 * (1 + 1e-9)
     assert divergences[0] == pytest.approx(1e-5, rel=1e-6)
-    assert divergences[-1] == pytest.approx(1e-5, rel=1e-6)
+    assert divergences[-1] == pytest.approx(1e-5, rel=1e-3)  # the count slot is rounded down to grid steps
 
 
 def test_joint_divergence_golden():
@@ -169,7 +169,7 @@ def test_joint_divergence_golden():
     event = joint(1.0, 1e-5, 0.1)
     assert selection.divergence(event, 0, 1.0) == pytest.approx(1.0e-5, rel=1e-6)
     assert selection.divergence(event, 51, 1.0) == pytest.approx(9.2e-6, rel=1e-2)
-    assert selection.divergence(event, 153, 1.0) == pytest.approx(1.0e-5, rel=1e-6)
+    assert selection.divergence(event, 153, 1.0) == pytest.approx(1.0e-5, rel=1e-4)
 
 
 def test_joint_divergence_is_the_sampled_one(rng):
@@ -214,7 +214,8 @@ def test_gaussian_threshold_rounds_towards_privacy():
     for exposure in (1e-15, 1e-5, 0.1):
         tau = selection.gaussian_threshold(3.7, 0.1, exposure)
         with mpmath.workdps(50):
-            passed = mpmath.ncdf((1 - mpmath.mpf(tau)) * mpmath.sqrt(mpmath.mpf(0.1)) / 3.7)
+            c = mpmath.mpf(selection.count_step(0.1)) / selection.SCALE
+            passed = mpmath.ncdf((1 - mpmath.mpf(tau)) * c / 3.7)
         assert exposure * (1 - 1e-9) <= float(passed) <= exposure
 
 
@@ -234,5 +235,5 @@ def test_analytic_shift_agrees():
     """The divergence of a label that is always released is the plain Gaussian's."""
     event = joint(1.0, 1e-5, 0.1)
     assert selection.divergence(event, 10_000, 0.7) == pytest.approx(
-        analytic.delta(1 / event.noise_multiplier, 0.7), rel=1e-9
+        analytic.delta(1 / event.noise_multiplier, 0.7), rel=1e-5
     )

@@ -4,11 +4,17 @@ Classifiers trained on a stream of sensitive tasks with differential privacy, wh
 """
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 from reticent.budget import Adjacency, Budget
 from reticent.errors import BudgetExceeded, LedgerError, ReticentError
-from reticent.labels import UNKNOWN, LabelSpace
+from reticent.labels import UNKNOWN, LabelSpace, Taxonomy
 from reticent.planning import Plan, plan
+from reticent.policies import PublicLabels, ReleasedLabels
+
+if TYPE_CHECKING:
+    from reticent.classifier import ContinualClassifier, load
+    from reticent.sensitive.learners.cosine import Cosine
 
 __version__ = version("reticent")
 __all__ = [
@@ -16,10 +22,31 @@ __all__ = [
     "Adjacency",
     "Budget",
     "BudgetExceeded",
+    "ContinualClassifier",
+    "Cosine",
     "LabelSpace",
     "LedgerError",
     "Plan",
+    "PublicLabels",
+    "ReleasedLabels",
     "ReticentError",
+    "Taxonomy",
     "__version__",
+    "load",
     "plan",
 ]
+
+# Imported when first used: planning needs no scikit-learn, and predicting needs no gate.
+_LATER = {
+    "ContinualClassifier": "reticent.classifier",
+    "load": "reticent.classifier",
+    "Cosine": "reticent.sensitive.learners.cosine",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name not in _LATER:
+        raise AttributeError(f"module 'reticent' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATER[name]), name)

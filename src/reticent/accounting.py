@@ -7,14 +7,14 @@ distributions with their rounding error added, and calibration asserts its resul
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from reticent import analytic, errors, events, pld, profiles, selection
 from reticent.budget import Adjacency, Budget
 from reticent.events import Event
 
-_MOST_SUBSETS = 256
+_MOST_SUBSETS = 16
 
 
 class Cost(NamedTuple):
@@ -68,7 +68,19 @@ def repeat(event: Event, times: int) -> Event:
 
 def within(event: Event, budget: Budget) -> bool:
     """Says whether a person may go through this event in as many tasks as the budget assumes."""
+    refuse_fewer_examples(event, budget)
     return _delta(repeat(event, budget.tasks_per_person), budget.epsilon, budget.adjacency, pld.FINE) <= budget.delta
+
+
+def refuse_fewer_examples(event: Event, budget: Budget) -> None:
+    """Refuses an event that was described for fewer examples per person than the budget assumes."""
+    for leaf in profiles.leaves(event):
+        described = getattr(leaf, "examples_per_person", budget.examples_per_person)
+        if described < budget.examples_per_person:
+            raise errors.InvalidValue(
+                f"Expected an event for {budget.examples_per_person} examples per person, as the budget says; "
+                f"got one for {described}."
+            )
 
 
 def calibrate(make_event: Callable[[float], Event], budget: Budget, *, guess: float = 1.0) -> Event:
@@ -92,7 +104,9 @@ def calibrate(make_event: Callable[[float], Event], budget: Budget, *, guess: fl
         raise errors.InvalidValue("Expected delta > 0: Gaussian noise satisfies no budget with delta = 0.")
 
     def gap(log_noise: float, resolution: float) -> float:
-        spent = repeat(make_event(math.exp(log_noise)), budget.tasks_per_person)
+        event = make_event(math.exp(log_noise))
+        refuse_fewer_examples(event, budget)
+        spent = repeat(event, budget.tasks_per_person)
         reached = _delta(spent, budget.epsilon, budget.adjacency, resolution)
         # measured as the mu of a Gaussian with the same delta, the gap is nearly a straight line
         alike = analytic.largest_mu(budget.epsilon, min(max(reached, 1e-300), 1 - 1e-9))
@@ -116,7 +130,7 @@ def gaussian_sigma(budget: Budget) -> float:
         raise errors.InvalidValue("Expected delta > 0: Gaussian noise satisfies no budget with delta = 0.")
     doubled = 2 if budget.adjacency is Adjacency.REPLACE_ONE else 1
     sensitivity = doubled * budget.examples_per_person * math.sqrt(budget.tasks_per_person)
-    return sensitivity / analytic.largest_mu(budget.epsilon, budget.delta) * (1 + 1e-14)
+    return sensitivity / analytic.largest_mu(budget.epsilon, budget.delta) * (1 + 1e-12)
 
 
 def noise_multiplier(budget: Budget, *, rate: float, steps: int) -> float:
@@ -140,9 +154,12 @@ def noise_multiplier(budget: Budget, *, rate: float, steps: int) -> float:
     return event.noise_multiplier
 
 
-def stream_delta(tasks: Sequence[Event], epsilon: float, order: int) -> float:
+def stream_delta(
+    tasks: Sequence[Event], epsilon: float, order: int, *, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE
+) -> float:
     """Returns delta of a stream in which one person may appear in up to `order` tasks: the worst subset."""
-    return max((delta(subset, epsilon) for subset in worst_subsets(tasks, order)), default=0.0)
+    subsets = worst_subsets(tasks, order)
+    return max((delta(subset, epsilon, adjacency=adjacency) for subset in subsets), default=0.0)
 
 
 def stream_cost(tasks: Sequence[Event], delta: float, order: int) -> Cost:
@@ -161,36 +178,76 @@ def stream_cost(tasks: Sequence[Event], delta: float, order: int) -> Cost:
 
 
 def worst_subsets(tasks: Sequence[Event], order: int) -> Iterator[Event]:
-    """Yields what one person may go through: every multiset of `order` tasks, tasks of the same kind counted once.
+    """Yields events of which the worst is what one person in `order` tasks may go through.
 
-    "The n most expensive tasks" is not defined (two events of equal epsilon compose differently), so all kinds of
-    subset are tried. Where they are too many, every task is replaced by one that dominates all.
+    "The n most expensive tasks" is not defined (two events of equal epsilon compose differently), so every multiset of
+    kinds is tried; where there are too many, one event that dominates them all. Gaussians and joint releases need no
+    search: the n largest 1/sigma^2 and the n largest exposures bound every subset.
     """
-    kinds = Counter(task for task in tasks if task != events.Public())
+    kinds = Counter(task for task in tasks if any(profiles.leaves(task)))
     size = min(order, kinds.total())
-    if size == 0:
-        return
-    if math.comb(len(kinds) + size - 1, size) > _MOST_SUBSETS:
-        yield repeat(_dominating(list(kinds)), size)
-        return
-    for subset in itertools.combinations_with_replacement(kinds, size):
-        if all(times <= kinds[kind] for kind, times in Counter(subset).items()):
-            yield events.compose(*subset)
+    if size <= 1:
+        yield from kinds
+    elif all(
+        isinstance(leaf, events.Gaussian | events.JointGaussian) for kind in kinds for leaf in profiles.leaves(kind)
+    ):
+        squares, exposures = zip(*(_gaussian_part(kind) for kind in kinds.elements()), strict=True)
+        yield _gaussian_event(sum(sorted(squares)[-size:]), sum(sorted(exposures)[-size:]))
+    elif math.comb(len(kinds) + size - 1, size) > _MOST_SUBSETS:
+        yield repeat(_dominating(kinds), size)
+    else:
+        for subset in itertools.combinations_with_replacement(kinds, size):
+            if all(times <= kinds[kind] for kind, times in Counter(subset).items()):
+                yield events.compose(*subset)
 
 
-def _dominating(kinds: Sequence[Event]) -> Event:
-    """Returns an event at least as expensive as each kind: of every mechanism in any, the most and the noisiest.
+def _gaussian_part(task: Event) -> tuple[float, float]:
+    """Returns sum (m/sigma)^2 and the sum of exposures over the Gaussians and joint releases of a task."""
+    squares = chance = 0.0
+    for leaf in profiles.leaves(task):
+        if isinstance(leaf, events.Gaussian | events.JointGaussian):
+            squares += (leaf.examples_per_person / leaf.noise_multiplier) ** 2
+        if isinstance(leaf, events.JointGaussian):
+            chance += selection.GaussianRule(leaf).exposures(leaf.examples_per_person)[-1]
+        if isinstance(leaf, events.Exposure):
+            chance += leaf.chance
+    return squares, chance
 
-    A person in one of the tasks goes through at most this. Loose, but only used for streams of many kinds.
+
+def _gaussian_event(squares: float, chance: float) -> Event:
+    """Returns one Gaussian with these squares (rounded up) beside one exposure."""
+    parts: list[Event] = [events.Exposure(chance=min(chance, 1 - 1e-9))] if chance else []
+    if squares:
+        parts.append(events.Gaussian(noise_multiplier=(1 - 1e-14) / math.sqrt(squares)))
+    return events.compose(*parts) if parts else events.Public()
+
+
+def _dominating(kinds: Iterable[Event]) -> Event:
+    """Returns a task at least as expensive as each kind, mechanism by mechanism.
+
+    Less noise, a higher rate and more steps dominate (a lower rate is a mixture with doing nothing, and divergences are
+    convex), and so do a larger epsilon and delta of label selection. Loose, but only for streams of many kinds.
     """
-    most: Counter[Event] = Counter()
-    for kind in kinds:
-        for part, times in Counter(profiles.leaves(kind)).items():
-            most[part] = max(most[part], times)
-    gaussians = [part for part in most if isinstance(part, events.Gaussian)]
-    if len(gaussians) == len(most):
-        return events.Gaussian(noise_multiplier=min(g.noise_multiplier for g in gaussians))
-    return events.compose(*most.elements())
+    tasks = [list(profiles.leaves(kind)) for kind in kinds]
+    squares, exposures = zip(*(_gaussian_part(events.Composed(tuple(leaves))) for leaves in tasks), strict=True)
+    parts = [_gaussian_event(max(squares), max(exposures))]
+    training = [[leaf for leaf in leaves if isinstance(leaf, events.DpSgd)] for leaves in tasks]
+    if any(training):
+        parts.append(
+            events.DpSgd(
+                noise_multiplier=min(leaf.noise_multiplier for leaves in training for leaf in leaves),
+                rate=max(leaf.rate for leaves in training for leaf in leaves),
+                steps=max(sum(leaf.steps for leaf in leaves) for leaves in training),
+            )
+        )
+    chosen = [[pld.group(leaf) for leaf in leaves if isinstance(leaf, events.LabelSelection)] for leaves in tasks]
+    if any(chosen):
+        costs = [spent for leaves in chosen for spent in leaves]
+        worst = events.OptimalSelection(epsilon=max(e for e, _ in costs), delta=max(d for _, d in costs))
+        parts += [worst] * max(len(leaves) for leaves in chosen)
+    handled = events.Gaussian | events.JointGaussian | events.Exposure | events.DpSgd | events.LabelSelection
+    parts += [leaf for leaves in tasks for leaf in leaves if not isinstance(leaf, handled)]
+    return events.compose(*parts)
 
 
 def _delta(event: Event, epsilon: float, adjacency: Adjacency, resolution: float) -> float:
@@ -211,8 +268,7 @@ def _replacement(event: Event) -> Callable[[float], float] | None:
     """
     leaves = list(profiles.leaves(event))
     if all(isinstance(leaf, events.Gaussian) for leaf in leaves):
-        squares = sum(leaf.noise_multiplier**-2 for leaf in leaves if isinstance(leaf, events.Gaussian))
-        return profiles.PlainGaussian(2 * math.sqrt(squares)).delta
+        return profiles.PlainGaussian(2 * math.sqrt(_gaussian_part(event)[0])).delta
     if isinstance(event, events.JointGaussian) and event.examples_per_person == 1:
         mu, chance = 1 / event.noise_multiplier, selection.GaussianRule(event).exposures(1)[1]
         moved, new = profiles.PlainGaussian(2 * mu), profiles.Exposed(profiles.PlainGaussian(mu), chance)

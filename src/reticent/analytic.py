@@ -38,10 +38,12 @@ def epsilon(mu: float, target: float) -> float:
         return 0.0
     if target <= 0:
         return math.inf
-    high = 1.0
+    low = high = 1e-15 * min(mu, 1.0)  # not 0: there a nudge by a factor would stand still
     while _log_delta(mu, high) > math.log(target):
-        high *= 2
-    found = brentq(lambda e: _log_delta(mu, e) - math.log(target), 0.0, high, xtol=1e-15, rtol=1e-14)
+        low, high = high, 2 * high
+    found = high
+    if low < high:
+        found = brentq(lambda e: _log_delta(mu, e) - math.log(target), low, high, xtol=1e-300, rtol=1e-14)
     return _nudged(found, lambda e: delta(mu, e) <= target, 1 + _NUDGE)
 
 

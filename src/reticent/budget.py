@@ -2,7 +2,6 @@
 
 import dataclasses
 import enum
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +30,7 @@ class Budget:
         statement prints them.                                 test_statement_prints_assumptions
 
     Args:
-        epsilon: Bound on the privacy loss, above 0 and finite.
+        epsilon: Bound on the privacy loss, above 0 and below 100 (beyond, nothing is protected anyway).
         delta: Chance that the bound fails, from 0 to below 1. Released labels need delta > 0.
         adjacency: Which neighbouring data sets the bound compares.
         tasks_per_person: In how many tasks one person may appear (the order n of task-wise adjacency).
@@ -42,7 +41,7 @@ class Budget:
         1
         >>> Budget(epsilon=-1, delta=1e-5)
         Traceback (most recent call last):
-        reticent.errors.InvalidValue: Expected epsilon > 0 and finite, got -1.
+        reticent.errors.InvalidValue: Expected epsilon > 0 and epsilon < 100, got -1.
     """
 
     epsilon: float
@@ -52,12 +51,10 @@ class Budget:
     examples_per_person: int = 1
 
     def __post_init__(self) -> None:
-        epsilon = errors.real("epsilon", self.epsilon, above=0, below=math.inf)
-        object.__setattr__(self, "epsilon", epsilon)
-        delta = errors.real("delta", self.delta, above=0, below=1, at_least=True)
-        object.__setattr__(self, "delta", delta)
-        errors.whole("tasks_per_person", self.tasks_per_person, at_least=1)
-        errors.whole("examples_per_person", self.examples_per_person, at_least=1)
+        errors.set_real(self, "epsilon", above=0, below=errors.LARGEST_EPSILON)
+        errors.set_real(self, "delta", above=0, below=1, at_least=True)
+        errors.set_whole(self, "tasks_per_person", at_least=1)
+        errors.set_whole(self, "examples_per_person", at_least=1)
         if not isinstance(self.adjacency, Adjacency):
             names = " or ".join(f"Adjacency.{a.name}" for a in Adjacency)
             raise errors.InvalidValue(f"Expected adjacency to be {names}.")

@@ -3,6 +3,8 @@
 import math
 from numbers import Integral, Real
 
+LARGEST_EPSILON = 100.0
+
 
 class ReticentError(Exception):
     """Base of every refusal; the command line turns it into one sentence and exit code 2."""
@@ -32,7 +34,10 @@ def real(name: str, value: object, *, above: float, below: float, at_least: bool
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidValue(f"Expected {name} to be a number, got {type(value).__name__}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not (above < number or (at_least and above == number)) or not number < below:
         bound = f"{name} {'>=' if at_least else '>'} {above:g}"
         upper = " and finite" if math.isinf(below) else f" and {name} < {below:g}"
@@ -51,3 +56,14 @@ def whole(name: str, value: object, *, at_least: int) -> int:
     if value < at_least:
         raise InvalidValue(f"Expected {name} >= {at_least}, got {value}.")
     return int(value)
+
+
+def set_real(owner: object, name: str, *, above: float, below: float, at_least: bool = False) -> None:
+    """Validates a number of a frozen value at birth and stores it as a plain float."""
+    value = real(name, getattr(owner, name), above=above, below=below, at_least=at_least)
+    object.__setattr__(owner, name, value)
+
+
+def set_whole(owner: object, name: str, *, at_least: int) -> None:
+    """Validates a count of a frozen value at birth and stores it as a plain int."""
+    object.__setattr__(owner, name, whole(name, getattr(owner, name), at_least=at_least))

@@ -11,6 +11,9 @@ from typing import Any
 
 from reticent import errors
 
+# A count slot smaller than this is lost on the integer grid.
+SMALLEST_COUNT_WEIGHT = 1e-9
+
 
 @dataclass(frozen=True)
 class Event:
@@ -32,7 +35,8 @@ class Gaussian(Event):
     """A sum plus Gaussian noise.
 
     Args:
-        noise_multiplier: Standard deviation of the noise over the most that one person can change the sum.
+        noise_multiplier: Standard deviation of the noise over the most that one example can change the sum.
+        examples_per_person: How many examples one person may contribute.
 
     >>> Gaussian(noise_multiplier=0)
     Traceback (most recent call last):
@@ -40,9 +44,21 @@ class Gaussian(Event):
     """
 
     noise_multiplier: float
+    examples_per_person: int = 1
 
     def __post_init__(self) -> None:
-        errors.real("noise_multiplier", self.noise_multiplier, above=0, below=math.inf)
+        errors.set_real(self, "noise_multiplier", above=0, below=math.inf)
+        errors.set_whole(self, "examples_per_person", at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposure(Event):
+    """A chance that something of a person is seen as it is, whatever else is released."""
+
+    chance: float
+
+    def __post_init__(self) -> None:
+        errors.set_real(self, "chance", above=0, below=1, at_least=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +78,10 @@ class JointGaussian(Event):
     examples_per_person: int = 1
 
     def __post_init__(self) -> None:
-        errors.real("noise_multiplier", self.noise_multiplier, above=0, below=math.inf)
-        errors.real("count_weight", self.count_weight, above=0, below=1)
-        errors.real("threshold", self.threshold, above=-math.inf, below=math.inf)
-        errors.whole("examples_per_person", self.examples_per_person, at_least=1)
+        errors.set_real(self, "noise_multiplier", above=0, below=math.inf)
+        errors.set_real(self, "count_weight", above=SMALLEST_COUNT_WEIGHT, below=1, at_least=True)
+        errors.set_real(self, "threshold", above=-math.inf, below=math.inf)
+        errors.set_whole(self, "examples_per_person", at_least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +101,10 @@ labels, no mechanism with delta = 0 can ever output one. Raise delta, or name th
     examples_per_person: int = 1
 
     def __post_init__(self) -> None:
-        errors.real("epsilon", self.epsilon, above=0, below=math.inf)
+        errors.set_real(self, "epsilon", above=0, below=errors.LARGEST_EPSILON)
         refuse_zero_delta(self.delta)
-        errors.real("delta", self.delta, above=0, below=1)
-        errors.whole("examples_per_person", self.examples_per_person, at_least=1)
+        errors.set_real(self, "delta", above=0, below=1)
+        errors.set_whole(self, "examples_per_person", at_least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,9 +135,9 @@ class DpSgd(Event):
     steps: int
 
     def __post_init__(self) -> None:
-        errors.real("noise_multiplier", self.noise_multiplier, above=0, below=math.inf)
-        errors.real("rate", self.rate, above=0, below=math.nextafter(1, 2))
-        errors.whole("steps", self.steps, at_least=1)
+        errors.set_real(self, "noise_multiplier", above=0, below=math.inf)
+        errors.set_real(self, "rate", above=0, below=math.nextafter(1, 2))
+        errors.set_whole(self, "steps", at_least=1)
 
 
 @dataclass(frozen=True)
@@ -157,6 +173,7 @@ _KINDS: tuple[type[Event], ...] = (
     Public,
     NonPrivate,
     Gaussian,
+    Exposure,
     JointGaussian,
     TruncatedGeometric,
     OptimalSelection,
@@ -169,7 +186,7 @@ def to_json(event: Event) -> dict[str, Any]:
     """Returns the event as plain JSON values.
 
     >>> to_json(Gaussian(noise_multiplier=2.0))
-    {'kind': 'Gaussian', 'noise_multiplier': 2.0}
+    {'kind': 'Gaussian', 'noise_multiplier': 2.0, 'examples_per_person': 1}
     """
     if isinstance(event, Composed):
         return {"kind": "Composed", "parts": [to_json(part) for part in event.parts]}

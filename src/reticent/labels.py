@@ -1,8 +1,13 @@
 """LabelSpace: the labels a classifier may output, and how they became known."""
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+import csv
+import os
+from collections.abc import Container, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
+
+import numpy as np
 
 from reticent import errors, events
 from reticent.events import Event
@@ -14,17 +19,27 @@ UNKNOWN: Final = "<unknown>"
 """What a classifier answers while it knows no label; public and fixed."""
 
 
-def usable(label: object) -> bool:
-    """Says whether something can be a label at all: hashable, not None, equal to itself (NaN is not).
+def canonical(label: object) -> Label | None:
+    """Returns a label as it may be released, or None for what cannot be one; never raises.
 
-    >>> [usable(label) for label in ("E10", 7, None, float("nan"), ["list"])]
-    [True, True, False, False, False]
+    Labels are strings, numbers and tuples of them. Equal numbers become one object (1, 1.0 and True are 1): else the
+    row that came first would decide how a released label looks.
+
+    >>> [canonical(label) for label in ("E10", True, 2.0, 0.5, None, float("nan"), ["list"])]
+    ['E10', 1, 2, 0.5, None, None, None]
     """
-    try:
-        hash(label)
-    except TypeError:
-        return False
-    return label is not None and bool(label == label)
+    if isinstance(label, np.generic):
+        label = label.item()
+    if isinstance(label, str):
+        return str(label)
+    if isinstance(label, int):
+        return int(label)
+    if isinstance(label, float):
+        return None if label != label else int(label) if label.is_integer() else float(label)
+    if isinstance(label, tuple):
+        parts = tuple(canonical(part) for part in label)
+        return None if any(part is None for part in parts) else parts
+    return None
 
 
 def in_public_order(labels: Iterable[Label]) -> tuple[Label, ...]:
@@ -36,10 +51,10 @@ def in_public_order(labels: Iterable[Label]) -> tuple[Label, ...]:
     return tuple(sorted(labels, key=_place))
 
 
-def _place(label: Label) -> tuple[str, float, str]:
+def _place(label: Label) -> tuple[int, int | float, str]:
     if isinstance(label, int | float):
-        return "", float(label), type(label).__name__
-    return type(label).__name__, 0.0, str(label)
+        return 0, label, ""
+    return (1, 0, label) if isinstance(label, str) else (2, 0, repr(label))
 
 
 @dataclass(frozen=True)
@@ -65,8 +80,8 @@ class LabelSpace:
     def __post_init__(self) -> None:
         if not isinstance(self.labels, tuple):
             raise errors.InvalidValue("Expected the labels of a label space as a tuple.")
-        if not all(map(usable, self.labels)):
-            raise errors.InvalidValue("Expected hashable labels; None and NaN cannot be labels, name them.")
+        if any(canonical(label) is None for label in self.labels):
+            raise errors.InvalidValue("Expected labels that are strings, numbers or tuples of them; not None or NaN.")
         if len(set(self.labels)) < len(self.labels):
             raise errors.InvalidValue("Expected distinct labels, got some twice.")
         if not isinstance(self.event, Event):
@@ -86,3 +101,73 @@ class LabelSpace:
             return self
         parts = [space.event for space in (self, other) if space.event != events.Public()]
         return LabelSpace(self.labels + new, events.compose(*parts) if parts else events.Public())
+
+
+@dataclass(frozen=True)
+class Taxonomy:
+    """A public hierarchy of labels: what is too fine for the label space goes to its nearest known ancestor.
+
+    Guarantees: the answer depends on the label and on public facts alone.     test_taxonomy_maps_to_nearest_ancestor
+
+    Args:
+        parents: From a label to its parent.
+        otherwise: Where a label without a known ancestor goes, such as "unknown"; None drops it.
+
+    Example:
+        >>> icd = Taxonomy.from_edges([("E10.2", "E10"), ("E10", "E08-E13")], otherwise="unknown")
+        >>> icd.nearest("E10.2", {"E08-E13"}), icd.nearest("Z99", {"E08-E13"})
+        ('E08-E13', 'unknown')
+    """
+
+    parents: Mapping[Label, Label] = field(hash=False)
+    otherwise: Label | None = None
+
+    def __post_init__(self) -> None:
+        parents = dict(self.parents)
+        done: set[Label] = set()
+        for start in parents:
+            path: set[Label] = set()
+            label = start
+            while label in parents and label not in done:
+                if label in path:
+                    raise errors.InvalidValue("Expected a hierarchy without cycles.")
+                path.add(label)
+                label = parents[label]
+            done |= path
+        object.__setattr__(self, "parents", MappingProxyType(parents))
+
+    @classmethod
+    def from_edges(cls, edges: Iterable[tuple[Label, Label]], *, otherwise: Label | None = None) -> "Taxonomy":
+        """Makes a taxonomy from (child, parent) pairs; a child has one parent."""
+        pairs = list(edges)
+        if len({child for child, _ in pairs}) < len(pairs):
+            raise errors.InvalidValue("Expected one parent for each label, got several for some.")
+        return cls(dict(pairs), otherwise)
+
+    @classmethod
+    def from_csv(cls, path: str | os.PathLike[str], *, otherwise: Label | None = None) -> "Taxonomy":
+        """Reads a CSV file with the columns child and parent."""
+        with open(path, newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            if not {"child", "parent"} <= set(reader.fieldnames or ()):
+                raise errors.InvalidValue(f"Expected the columns child and parent in {path}.")
+            return cls.from_edges(((row["child"], row["parent"]) for row in reader), otherwise=otherwise)
+
+    @classmethod
+    def from_icd10cm(cls, *, otherwise: Label | None = None) -> "Taxonomy":
+        """Reads the hierarchy of ICD-10-CM from the package simple-icd-10-cm: code, category, block, chapter."""
+        try:
+            import simple_icd_10_cm as icd
+        except ImportError as error:
+            raise errors.ReticentError("ICD-10-CM needs: pip install 'reticent[icd]'") from error
+        edges = ((code, icd.get_parent(code)) for code in icd.get_all_codes(with_dots=True))
+        return cls.from_edges(((code, parent) for code, parent in edges if parent), otherwise=otherwise)
+
+    def nearest(self, label: Label, known: Container[Label]) -> Label | None:
+        """Returns the label itself or its nearest ancestor among the known ones, else `otherwise`."""
+        at: Label | None = label
+        while at is not None:
+            if at in known:
+                return at
+            at = self.parents.get(at)
+        return self.otherwise

@@ -142,7 +142,7 @@ def joint_gaussian(budget: Budget, count_weight: float) -> events.JointGaussian:
     51.3
     """
     events.refuse_zero_delta(budget.delta)
-    errors.real("count_weight", count_weight, above=0, below=1)
+    errors.real("count_weight", count_weight, above=events.SMALLEST_COUNT_WEIGHT, below=1, at_least=True)
     alone = budget.tasks_per_person == 1 and budget.adjacency is Adjacency.ADD_OR_REMOVE_ONE
     kept = 0.0 if alone else _EXPOSURE_SHARE
     sigma = accounting.gaussian_sigma(dataclasses.replace(budget, delta=budget.delta * (1 - kept)))
@@ -184,15 +184,19 @@ def labels_by_share(budget: Budget, kind: type[events.LabelSelection], share: fl
     """Returns the label release of one task that takes this share of epsilon and delta over the stream.
 
     As in the paper the two parts of a task, and a person's tasks, add up. For m examples per person the parameters of
-    one example are lowered until the group of m costs no more.
+    one example are lowered until the group of m costs no more; under replace-one until two steps do not.
     """
     n, m = budget.tasks_per_person, budget.examples_per_person
-    steps = m * (2 if budget.adjacency is Adjacency.REPLACE_ONE else 1)
-    epsilon, delta = share * budget.epsilon / n, share * budget.delta / n
-    if steps == 1:
-        return kind(epsilon=epsilon, delta=delta)
-    grown = math.expm1(epsilon) / math.expm1(epsilon / steps)
-    return kind(epsilon=epsilon / steps, delta=delta / grown, examples_per_person=m)
+    part = dataclasses.replace(budget, epsilon=share * budget.epsilon, delta=share * budget.delta)
+    epsilon, delta = part.epsilon / n, part.delta / n
+    if budget.adjacency is Adjacency.REPLACE_ONE:
+        epsilon, delta = epsilon / 2, delta / (1 + math.exp(part.epsilon / 2))
+    grown = math.expm1(epsilon) / math.expm1(epsilon / m)
+    for less in (0.0, 1e-9, 1e-6, 1e-4, 1e-2):  # for the rounding that accounting adds
+        event = kind(epsilon=epsilon / m * (1 - less), delta=delta / grown * (1 - less), examples_per_person=m)
+        if accounting.within(event, part):
+            return event
+    raise errors.InvalidValue("No label release fits this share of the budget. Raise delta.")
 
 
 def smallest_share(budget: Budget, kind: type[events.LabelSelection], size: int) -> float | None:
@@ -210,7 +214,7 @@ def _smallest(
 
     if not sure(most):
         return None
-    low, high = 1e-9, most
+    low, high = events.SMALLEST_COUNT_WEIGHT, most
     while high > low * (1 + 1e-4):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if sure(middle) else (middle, high)

@@ -32,20 +32,26 @@ class Part:
         return self.times * (self.event.steps if isinstance(self.event, events.DpSgd) else 1)
 
     @property
-    def step_spread(self) -> float:
-        """A typical privacy loss of one step; the grid must resolve it."""
+    def farthest(self) -> float:
+        """Roughly the largest loss of one step."""
         if isinstance(self.event, events.LabelSelection):
-            return self.event.epsilon / 2
-        exponent = self.event.noise_multiplier**-2
-        chi = math.sqrt(math.expm1(exponent)) if exponent < 1 else 1.0
-        return chi * (self.event.rate if isinstance(self.event, events.DpSgd) else 1.0)
+            return group(self.event)[0]
+        return 0.5 / self.event.noise_multiplier**2 + 10 / self.event.noise_multiplier
+
+    @property
+    def step_spread(self) -> float:
+        """A typical loss of one step; the grid must resolve it."""
+        if isinstance(self.event, events.LabelSelection):
+            return self.farthest / 2
+        chi = math.sqrt(math.expm1(min(self.event.noise_multiplier**-2, 700.0)))
+        return min(chi * (self.event.rate if isinstance(self.event, events.DpSgd) else 1.0), self.farthest)
 
     @property
     def reach(self) -> float:
         """Roughly how far losses of the whole part extend."""
         if isinstance(self.event, events.LabelSelection):
-            return self.steps * self.event.epsilon
-        return 16 * self.step_spread * math.sqrt(self.steps) + (self.step_spread**2) * self.steps
+            return self.steps * self.farthest
+        return self.farthest + 16 * self.step_spread * math.sqrt(self.steps) + self.step_spread**2 * self.steps
 
     def distribution(self, width: float) -> Any:  # noqa: ANN401 (the library is untyped)
         """Returns the library's distribution of the whole part on a grid of this width."""
@@ -82,13 +88,15 @@ def group(event: events.LabelSelection) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Loss:
-    """A composed privacy loss distribution with the error of its computation."""
+    """A composed privacy loss distribution with the error of its computation; an error of 1 says nothing at all."""
 
     distribution: Any
     error: float
 
     def delta(self, epsilon: float) -> float:
         """Returns an upper bound on delta at this epsilon."""
+        if self.error >= 1:
+            return 1.0
         return min(1.0, float(self.distribution.get_delta_for_epsilon(epsilon)) + self.error)
 
     def epsilon(self, delta: float) -> float:
@@ -103,6 +111,8 @@ def compose(parts: frozenset[Part], resolution: float) -> Loss:
     """Returns the loss of all parts together; `resolution` is the grid width in typical losses of one step."""
     finest = min(min(part.step_spread, 1.0) for part in parts)
     width = max(resolution * finest, sum(part.reach for part in parts) / _LARGEST_GRID)
+    if width > 1:  # losses in the millions: hardly any noise, and no grid to hold them
+        return Loss(None, 1.0)
     total = None
     for part in sorted(parts, key=repr):
         one = part.distribution(width)

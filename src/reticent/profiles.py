@@ -194,11 +194,13 @@ def _composed(counts: Counter[Event], resolution: float) -> Profile:
     convolved: list[pld.Part] = []
     for leaf, times in counts.items():
         match leaf:
-            case events.Gaussian(noise_multiplier=noise):
-                squares += times / noise**2
+            case events.Gaussian(noise_multiplier=noise, examples_per_person=m):
+                squares += times * (m / noise) ** 2
             case events.JointGaussian(noise_multiplier=noise, examples_per_person=m):
                 squares += times * (m / noise) ** 2
                 chance += times * selection.GaussianRule(leaf).exposures(m)[m]
+            case events.Exposure(chance=alone):
+                chance += times * alone
             case events.DpSgd(noise_multiplier=noise, rate=1.0, steps=steps):
                 squares += times * steps / noise**2
             case events.DpSgd() | events.LabelSelection():

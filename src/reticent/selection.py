@@ -2,7 +2,7 @@
 
 A rule maps the number n of examples of one label to the probability that the label is released; a label
 without examples never is. Each rule states its probability twice: fast in float64 for planning, and to any
-precision for drawing, as an integer out of 2^128 (`gate.mechanisms` compares it with 128 random bits).
+precision for drawing, as an integer out of 2^256 (`gate.mechanisms` compares it with 256 random bits).
 """
 
 import math
@@ -18,8 +18,15 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from reticent import errors, events, precision
 
 Floats = npt.NDArray[np.float64]
-_WORKING_BITS = 256
-COIN_BITS = 128
+_WORKING_BITS = 512
+COIN_BITS = 256
+# One unit of length on the public integer grid of sums and counts.
+SCALE = 1 << 20
+
+
+def count_step(count_weight: float) -> int:
+    """Returns what one example adds to its count slot: c in grid steps, rounded down."""
+    return math.floor(math.sqrt(count_weight) * SCALE)
 
 
 def _with_margin(event: events.LabelSelection, mp: Any) -> tuple[Any, Any]:  # noqa: ANN401
@@ -51,7 +58,7 @@ class CountRule(Rule, Protocol):
     """A rule that decides on the count alone, by one exact coin."""
 
     def coin(self, size: int) -> int:
-        """Returns the probability of release times 2^128, rounded so that the event is never exceeded."""
+        """Returns the probability of release times 2^256, rounded so that the event is never exceeded."""
 
 
 @overload
@@ -124,7 +131,7 @@ class TruncatedGeometricRule:
         return np.where(n <= 0, 0.0, np.where(n <= k, tail, 1 - tail))
 
     def coin(self, size: int) -> int:
-        """Returns the probability of release times 2^128."""
+        """Returns the probability of release times 2^256."""
         with precision.bits(_WORKING_BITS) as mp:
             if size <= self.k:
                 return _coin(self._tail(self.k, max(size, 0), mp), mp)
@@ -166,7 +173,7 @@ class OptimalRule:
         return np.clip(np.where(n <= turn, rising, 1 - np.clip(drop, 0, 1)), 0, 1)
 
     def coin(self, size: int) -> int:
-        """Returns the probability of release times 2^128."""
+        """Returns the probability of release times 2^256."""
         with precision.bits(_WORKING_BITS) as mp:
             epsilon, delta = _with_margin(self.event, mp)
             step = delta / mp.expm1(epsilon)
@@ -211,7 +218,7 @@ class LaplaceRule:
         return np.where(n <= 0, 0.0, passed)
 
     def coin(self, size: int) -> int:
-        """Returns the probability of release times 2^128."""
+        """Returns the probability of release times 2^256."""
         if size <= 0:
             return 0
         with precision.bits(_WORKING_BITS) as mp:
@@ -240,8 +247,8 @@ class GaussianRule:
 
     @property
     def count_noise(self) -> float:
-        """Standard deviation of the noisy count, in examples."""
-        return self.event.noise_multiplier / math.sqrt(self.event.count_weight)
+        """Standard deviation of the noisy count, in examples, with the step that is really counted."""
+        return self.event.noise_multiplier * SCALE / count_step(self.event.count_weight)
 
     def release_probability(self, sizes: npt.ArrayLike) -> Floats:
         """Returns the probability of release for each class size."""
@@ -306,7 +313,8 @@ def _joint_divergence(chosen: GaussianRule, size: int, epsilon: float) -> float:
 
     Densities differ by the shift (c, a). Where u passes the gate, both u and the sum are seen; else nothing.
     """
-    sigma, c = chosen.event.noise_multiplier, math.sqrt(chosen.event.count_weight)
+    sigma = chosen.event.noise_multiplier
+    c = sigma / chosen.count_noise
     a = math.sqrt(1 - chosen.event.count_weight)
     gate = c * (chosen.threshold - size)
     u, weights = _panels(max(gate, -20 * sigma), max(gate, 0.0) + 20 * sigma + 1)
@@ -340,6 +348,7 @@ def _shift_divergence(epsilon: Floats, mu: float) -> Floats:
 
 def sizes_to_check(turn: float) -> npt.NDArray[np.int64]:
     """Returns every class size to 2k+1 that a check should visit: all up to k = 10^4, else 1,000 with both ends."""
+    turn = max(turn, 0.0)
     last = 2 * math.ceil(turn) + 1
     if turn <= 10_000:
         return np.arange(last + 1)
@@ -382,6 +391,6 @@ def upper_bound(sizes: npt.ArrayLike, epsilon: float, delta: float) -> Floats:
 
 def gaussian_threshold(noise_multiplier: float, count_weight: float, exposure: float) -> float:
     """Returns tau such that a single example passes with probability at most `exposure`, rounded up."""
-    spread = noise_multiplier / math.sqrt(count_weight)
+    spread = noise_multiplier * SCALE / count_step(count_weight)
     tau = 1 - spread * float(ndtri(exposure))
     return tau + 1e-12 * (abs(tau) + spread)

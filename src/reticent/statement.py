@@ -70,8 +70,7 @@ class Statement:
     def if_in(self, tasks_per_person: int) -> float:
         """Returns epsilon for a person in that many tasks like those spent so far."""
         kinds = list(dict.fromkeys(self.tasks.values()))
-        costs = accounting.worst_subsets(kinds * tasks_per_person, tasks_per_person)
-        return max((accounting.epsilon(subset, self.budget.delta) for subset in costs), default=0.0)
+        return accounting.stream_cost(kinds * tasks_per_person, self.budget.delta, tasks_per_person).epsilon
 
     def json(self) -> dict[str, Any]:
         """Returns the statement as plain JSON values; infinite costs are null."""

@@ -146,23 +146,56 @@ def _audit_labels(event: events.LabelSelection, draw: Draw, trials: int) -> None
 
 
 def _audit_sums(mechanism: LabelMechanism, event: events.JointGaussian, trials: int, rng: NoiseSource) -> None:
-    """Plays the membership game on the noisy sums of known labels: each label is one game."""
+    """Plays the membership game on what is published of a label, known or just released: each label is one game."""
     delta = 1e-5
     epsilon = accounting.epsilon(events.Gaussian(noise_multiplier=event.noise_multiplier), delta)
+    cuts = [event.noise_multiplier * z for z in (0.0, 1.0, 2.0, 2.5)]  # fixed before looking
+    for evidence in (_known_evidence, _released_evidence):
+        absent, present = (evidence(mechanism, event, trials, extra, rng) for extra in (0, 1))
+        for cut in cuts:
+            hits, alarms = int(np.sum(present > cut)), int(np.sum(absent > cut))
+            shares = len(present), len(absent)
+            found = confidence.epsilon_lower_bound(
+                hits, shares[0], alarms, shares[1], delta=delta, alpha=ALPHA / 2 / len(cuts)
+            )
+            _require(
+                found <= epsilon, f"An attacker measures epsilon above {found:.3f} on sums, against {epsilon:.3f}."
+            )
 
-    def seen(contribution: int) -> npt.NDArray[np.int64]:
-        nothing = np.zeros(0, np.int64), np.zeros((0, 1), np.int64)
-        sums = LabelSums(np.full((trials, 1), contribution, np.int64), (), *nothing, event.count_weight)
-        release: NoisySums = mechanism(sums, rng=rng)
-        return release.known[:, 0]
 
-    present, absent = seen(grid.SCALE), seen(0)
-    # fixed before looking, and the false-alarm rate is shared among them
-    cuts = [grid.SCALE * event.noise_multiplier * z for z in (0.0, 1.0, 2.0, 2.5)]
-    for cut in cuts:
-        hits, alarms = int(np.sum(present > cut)), int(np.sum(absent > cut))
-        found = confidence.epsilon_lower_bound(hits, trials, alarms, trials, delta=delta, alpha=ALPHA / len(cuts))
-        _require(found <= epsilon, f"An attacker measures epsilon above {found:.3f} on sums, against {epsilon:.3f}.")
+def _known_evidence(
+    mechanism: LabelMechanism, event: events.JointGaussian, trials: int, extra: int, rng: NoiseSource
+) -> npt.NDArray[np.float64]:
+    nothing = np.zeros(0, np.int64), np.zeros((0, 1), np.int64)
+    sums = LabelSums(np.full((trials, 1), extra * grid.SCALE, np.int64), (), *nothing, event.count_weight)
+    release: NoisySums = mechanism(sums, rng=rng)
+    return release.known[:, 0] / grid.SCALE
+
+
+def _released_evidence(
+    mechanism: LabelMechanism, event: events.JointGaussian, trials: int, extra: int, rng: NoiseSource
+) -> npt.NDArray[np.float64]:
+    """Count and sum of a class that is released for certain, in the direction in which one example moves them."""
+    size = selection.smallest_class(selection.rule(event), 1 - 1e-12) + extra
+    sums = class_of(size, trials // 10, event.count_weight)
+    release: NoisySums = mechanism(sums, rng=rng)
+    return joint_evidence(release, size - extra, event.count_weight)
+
+
+def class_of(size: int | npt.NDArray[np.int64], labels: int, count_weight: float) -> LabelSums:
+    """Returns the exact sums of so many unknown labels, each with `size` equal examples of one feature."""
+    sizes = np.broadcast_to(np.asarray(size, dtype=np.int64), labels)
+    present = np.flatnonzero(sizes)
+    one = int(grid.snap(np.ones((1, 1)), count_weight=count_weight).values[0, 0])
+    vectors = sizes[present, None] * one
+    return LabelSums(np.zeros((0, 1), np.int64), tuple(present.tolist()), sizes[present], vectors, count_weight)
+
+
+def joint_evidence(release: NoisySums, size: int, count_weight: float) -> npt.NDArray[np.float64]:
+    """Returns the projection of what is published on what one more example would add; its noise is sigma."""
+    a = math.sqrt(1 - count_weight)
+    along: npt.NDArray[np.float64] = release.vectors[:, 0] / grid.SCALE - a * size
+    return count_weight * (release.counts - size) + a * along
 
 
 def most_revealing_size(event: events.LabelSelection) -> int:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from reticent import LabelSpace, errors
+from reticent import LabelSpace, errors, selection
 from reticent.gate import bounds, grid
 
 anything = st.floats(allow_nan=True, allow_infinity=True, width=32)
@@ -19,7 +19,7 @@ def python_squares(rows: np.ndarray) -> list[int]:
 @given(matrices, st.sampled_from([0.0, 1e-6, 0.1, 0.9]))
 def test_snapped_rows_never_exceed(rows, count_weight):
     snapped = grid.snap(rows, count_weight=count_weight)
-    room = grid.SCALE**2 - grid.count_step(count_weight) ** 2
+    room = grid.SCALE**2 - selection.count_step(count_weight) ** 2
     assert all(square <= room for square in python_squares(snapped.values))
     assert not snapped.values[~snapped.kept].any()
 
@@ -78,7 +78,7 @@ rows_and_labels = st.integers(0, 12).flatmap(
 
 def everything(sums: bounds.LabelSums) -> dict[object, list[int]]:
     """All coordinates that one example can touch, by block."""
-    step = grid.count_step(sums.count_weight)
+    step = selection.count_step(sums.count_weight)
     blocks: dict[object, list[int]] = {("known", i): row.tolist() for i, row in enumerate(sums.known)}
     for label, count, row in zip(sums.unknown, sums.counts, sums.vectors, strict=True):
         blocks[label] = [int(count) * step, *row.tolist()]

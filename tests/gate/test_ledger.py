@@ -6,8 +6,11 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from reticent import Adjacency, Budget, accounting, errors, events
@@ -119,6 +122,60 @@ def test_what_was_published_cannot_be_voided(folder):
         assert ledger.statement().spends[0].published
 
 
+def test_what_was_voided_cannot_be_published(folder):
+    with Ledger.open(folder) as ledger:
+        ledger.void(2, reason="crash")
+        with pytest.raises(errors.LedgerError, match="must not leave"):
+            ledger.publish(2)
+
+
+def test_statement_counts_several_spends_of_a_task():
+    ledger = Ledger.create(None, Budget(epsilon=4.0, delta=1e-5))
+    for month in range(4):
+        for sigma in (4.0 + month, 5.0):
+            ledger.spend(gaussian(sigma), task=f"month {month}", private=True)
+    worst = accounting.repeat(events.compose(gaussian(4.0), gaussian(5.0)), 12)
+    assert ledger.statement().if_in(12) == pytest.approx(accounting.epsilon(worst, 1e-5), rel=1e-9)
+
+
+def test_kill_while_creating(tmp_path):
+    """Nothing half-made stays in the way: the folder can be created again."""
+    killed = run(
+        """
+        import os, signal, sys
+        from reticent import Budget
+        from reticent.gate.ledger import Ledger
+        Ledger._lay_out = lambda self, budget: os.kill(os.getpid(), signal.SIGKILL)
+        Ledger.create(sys.argv[1], Budget(epsilon=1.0, delta=1e-5))
+        """,
+        str(tmp_path / "model"),
+    )
+    assert killed.returncode == -signal.SIGKILL
+    with Ledger.create(tmp_path / "model", BUDGET) as ledger:
+        assert ledger.spend(gaussian(), task="march", private=True) == 2
+
+
+def test_other_threads_may_spend(folder):
+    with Ledger.open(folder) as ledger:
+        workers = [
+            threading.Thread(target=ledger.spend, args=(gaussian(),), kwargs={"task": f"{i}", "private": True})
+            for i in range(5)
+        ]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert len(ledger.statement().spends) == 6
+
+
+def test_numpy_numbers_are_stored_plainly(tmp_path):
+    settings: dict[str, Any] = {"epsilon": np.float32(1.0), "delta": np.float64(1e-5), "tasks_per_person": np.int64(2)}
+    budget = Budget(**settings)
+    with Ledger.create(tmp_path, budget) as ledger:
+        ledger.spend(events.Gaussian(noise_multiplier=float(np.float32(8.0))), task="march", private=True)
+        assert ledger.budget == budget
+
+
 @pytest.mark.parametrize(("row", "reason", "sentence"), [(1, "x", "not a spend"), (9, "x", "not a spend")])
 def test_only_spends_can_be_voided(folder, row, reason, sentence):
     with Ledger.open(folder) as ledger:
@@ -146,7 +203,8 @@ def test_public_acts_are_recorded_and_free():
 def test_statement_prints_assumptions():
     budget = Budget(epsilon=2.0, delta=1e-6, tasks_per_person=3, examples_per_person=4)
     ledger = Ledger.create(None, budget)
-    ledger.spend(gaussian(20.0), task="march", private=True)
+    event = events.Gaussian(noise_multiplier=80.0, examples_per_person=4)
+    ledger.spend(event, task="march", private=True)
     text, facts = ledger.statement().text(), ledger.statement().json()
     assert "at most 3 task(s)" in text
     assert "at most 4 example(s)" in text
@@ -155,7 +213,7 @@ def test_statement_prints_assumptions():
     assert [*facts["totals"]["epsilon_by_tasks_per_person"]] == ["1", "3", "12"]
     by_order = facts["totals"]["epsilon_by_tasks_per_person"]
     assert by_order["1"] < by_order["3"] < by_order["12"]
-    assert by_order["12"] == pytest.approx(accounting.epsilon(accounting.repeat(gaussian(20.0), 12), 1e-6))
+    assert by_order["12"] == pytest.approx(accounting.epsilon(accounting.repeat(event, 12), 1e-6))
     assert facts["assumptions"] == ledger.statement().assumptions()
     assert json.loads(json.dumps(facts)) == facts
     assert facts["totals"]["at_most"] == {"epsilon": 2.0, "delta": 1e-6}

@@ -125,7 +125,17 @@ class NoiseOnSumsOnly(JointGaussian):
         return dataclasses.replace(noisy, released=names, counts=value.counts[kept].astype(float))
 
 
-@pytest.mark.parametrize("twin", [HalfTheJointNoise, NoGate, NoiseOnSumsOnly])
+@dataclasses.dataclass(frozen=True)
+class ExactOnceReleased(JointGaussian):
+    """Gates with noise, then publishes what it found as it is."""
+
+    def __call__(self, value, *, rng):
+        noisy = JointGaussian(self.event)(value, rng=rng)
+        rows = [value.unknown.index(label) for label in noisy.released] if len(noisy.released) < 50 else slice(None)
+        return dataclasses.replace(noisy, counts=value.counts[rows].astype(float), vectors=value.vectors[rows])
+
+
+@pytest.mark.parametrize("twin", [HalfTheJointNoise, NoGate, NoiseOnSumsOnly, ExactOnceReleased])
 def test_broken_joint_twin_is_caught(twin):
     with pytest.raises(AssertionError):
         check_mechanism(twin(planning.joint_gaussian(BUDGET, 0.1)))
@@ -162,6 +172,13 @@ def test_order_of_the_data_does_not_show():
     features = np.random.default_rng().normal(size=(900, 4))
     assert joint_release(labels, features, ()).released == (3, "a", "b")
     assert joint_release(labels[::-1], features[::-1], ()).released == (3, "a", "b")
+
+
+def test_the_first_row_does_not_name_a_label():
+    features = np.ones((501, 1))
+    for first in (1.0, True, np.int64(1)):
+        released = joint_release([first, *[1] * 500], features, ()).released
+        assert repr(released) == "(1,)"
 
 
 def test_empty_task_releases():
@@ -202,8 +219,8 @@ def test_integer_gate_is_never_below_the_real_one():
 
     for weight in (1e-4, 0.0036, 0.1, 0.7):
         event = planning.joint_gaussian(BUDGET, weight)
-        step = grid.count_step(weight)
-        gate = math.ceil(math.sqrt(weight) * event.threshold * grid.SCALE)
+        step = selection.count_step(weight)
+        gate = math.ceil(step * event.threshold)
         exposed = norm.sf((gate + 0.5 - step) / (event.noise_multiplier * grid.SCALE))
         assert exposed <= selection.GaussianRule(event).exposures(1)[1]
 

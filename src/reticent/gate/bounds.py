@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from reticent import errors
 from reticent.gate import grid
-from reticent.labels import Label, LabelSpace, usable
+from reticent.labels import Label, LabelSpace, canonical
 
 Ints = npt.NDArray[np.int64]
+_ROWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class LabelSums:
 
     Args:
         known: One row per known label in public order, weight 1.
-        unknown: The labels found that are not known, in public order.
+        unknown: The labels found that are not known, in the order of the data.
         counts: How many examples each unknown label has.
         vectors: Their sums, weight sqrt(1 - count_weight).
         count_weight: c^2 of the unknown labels.
@@ -45,7 +47,7 @@ def unit_rows(features: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     [[0.6, 0.8], [0.0, 0.0]]
     """
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        rows = features.astype(np.float64)
+        rows = np.ascontiguousarray(features, dtype=np.float64)  # a row's bits must not depend on the layout
         largest = np.max(np.abs(rows), axis=1, keepdims=True, initial=0.0)
         rows = np.where(largest > 0, rows / largest, rows)  # so that squares neither overflow nor vanish
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
@@ -58,7 +60,7 @@ def count_by_label(labels: Iterable[object]) -> dict[Label, int]:
     >>> count_by_label(["a", None, "a", "b"])
     {'a': 2, 'b': 1}
     """
-    return dict(Counter(label for label in labels if usable(label)))
+    return dict(Counter(name for name in map(canonical, labels) if name is not None))
 
 
 def sum_by_label(
@@ -75,20 +77,36 @@ def sum_by_label(
         raise errors.InvalidValue("Expected features of shape (n, K) and n labels.")
     width = features.shape[1]
     known_slots = {label: i for i, label in enumerate(known.labels)}
-    names: list[Label] = [label if usable(label) else None for label in labels]
-    slots = np.fromiter((known_slots.get(name, -1) for name in names), dtype=np.int64, count=len(names))
-    rows = unit_rows(features)
-    known_sums = np.zeros((len(known), width), dtype=np.int64)
-    np.add.at(known_sums, slots[slots >= 0], grid.snap(rows[slots >= 0]).values)
-    if count_weight == 0:
-        return LabelSums(known_sums, (), np.zeros(0, np.int64), np.zeros((0, width), np.int64), 0.0)
-    others = grid.snap(rows[slots < 0], count_weight=count_weight)
+    names = [canonical(label) for label in labels]
+    slots = np.fromiter(
+        (-1 if name is None else known_slots.get(name, -1) for name in names), dtype=np.int64, count=len(names)
+    )
     found: dict[Label, int] = {}
-    owner = np.full(len(others.kept), -1, dtype=np.int64)
-    for i, index in enumerate(np.flatnonzero(slots < 0)):
-        if others.kept[i] and names[index] is not None:
-            owner[i] = found.setdefault(names[index], len(found))
-    counts = np.bincount(owner[owner >= 0], minlength=len(found)).astype(np.int64)
+    owners = np.full(len(names), -1, dtype=np.int64)
+    if count_weight > 0:
+        for i in np.flatnonzero(slots < 0):
+            name = names[i]
+            if name is not None:
+                owners[i] = found.setdefault(name, len(found))
+    known_sums = np.zeros((len(known), width), dtype=np.int64)
     vectors = np.zeros((len(found), width), dtype=np.int64)
-    np.add.at(vectors, owner[owner >= 0], others.values[owner >= 0])
-    return LabelSums(known_sums, tuple(found), counts, vectors, count_weight)
+    counts = np.zeros(len(found), dtype=np.int64)
+    for start in range(0, len(names), _ROWS_AT_ONCE):  # a block at a time, so that it stays in the cache
+        part = slice(start, start + _ROWS_AT_ONCE)
+        rows = unit_rows(features[part])
+        _add(known_sums, grid.snap(rows[slots[part] >= 0]).values, slots[part][slots[part] >= 0])
+        if count_weight > 0:
+            mine = owners[part] >= 0
+            others = grid.snap(rows[mine], count_weight=count_weight)
+            _add(vectors, others.values, owners[part][mine])
+            counts += np.bincount(owners[part][mine][others.kept], minlength=len(found))
+    seen = counts > 0  # a label all of whose rows are unusable was not found
+    unknown = tuple(label for label, kept in zip(found, seen, strict=True) if kept)
+    return LabelSums(known_sums, unknown, counts[seen], vectors[seen], count_weight)
+
+
+def _add(sums: Ints, rows: Ints, owners: Ints) -> None:
+    """Adds each row to the sum of its owner, as a product with a sparse matrix of ones: exact in int64."""
+    if len(rows):
+        ones = np.ones(len(rows), dtype=np.int64)
+        sums += sparse.csr_array((ones, (owners, np.arange(len(rows)))), shape=(len(sums), len(rows))) @ rows

@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
+from reticent.selection import SCALE, count_step
 
-SCALE = 1 << 20
+__all__ = ["SCALE", "Rows", "snap"]
+
 _SQUARED_LIMIT = SCALE * SCALE
 _SHRINK = 1 - 2.0**-18
 _MOST_COLUMNS = 1 << 22
@@ -53,11 +55,6 @@ def snap(rows: npt.NDArray[np.floating], *, count_weight: float = 0.0) -> Rows:
         values[over] = 0
         usable &= ~over
     return Rows(values, usable)
-
-
-def count_step(count_weight: float) -> int:
-    """Returns what one example adds to the count slot: c in grid steps, rounded down."""
-    return math.floor(math.sqrt(count_weight) * SCALE)
 
 
 def _squares(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,34 +57,33 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         self._path = path
         self._entries: list[tuple[int, str, dict[str, Any]]] = []
         self._chain = _GENESIS
+        self._lock = threading.RLock()
 
     @classmethod
     def create(cls, path: str | os.PathLike[str] | None, budget: Budget) -> "Ledger":
         """Makes a new ledger in a folder, or in memory for None; refuses where there is one already."""
         if path is None:
             ledger = cls(_connect(None, "memory"), None)
-        else:
-            folder = Path(path)
-            file = folder / FILE_NAME
-            if file.exists():
-                raise errors.LedgerError(f"{file} exists already. Open it, or choose another folder.")
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise errors.LedgerError(f"Cannot make the folder {folder}: {error.strerror}.") from error
-            ledger = cls(_connect(file, "rwc"), file)
-        with _explained(ledger._path):
-            ledger._db.execute("PRAGMA journal_mode = WAL")
-            ledger._db.execute("BEGIN IMMEDIATE")
-            for statement in _SCHEMA.strip().splitlines():
-                ledger._db.execute(statement)
-            ledger._db.execute(f"PRAGMA application_id = {_APPLICATION}")
-            ledger._db.execute(f"PRAGMA user_version = {VERSION}")
-            ledger._append("open", budget.to_json())
-            ledger._db.execute("COMMIT")
-        if ledger._path is not None:
-            _sync_folder(ledger._path.parent)
-        return ledger
+            ledger._lay_out(budget)
+            return ledger
+        folder = Path(path)
+        file, draft = folder / FILE_NAME, folder / f".{FILE_NAME}.{os.getpid()}"
+        if file.exists():
+            raise errors.LedgerError(f"{file} exists already. Open it, or choose another folder.")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with cls(_connect(draft, "rwc"), draft) as ledger:
+                ledger._lay_out(budget)
+            os.link(draft, file)  # all of it or nothing, and never over another one
+            _sync_folder(folder)
+        except FileExistsError as error:
+            raise errors.LedgerError(f"{file} exists already. Open it, or choose another folder.") from error
+        except OSError as error:
+            raise errors.LedgerError(f"Cannot make a ledger in {folder}: {error.strerror}.") from error
+        finally:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+        return cls.open(folder)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> "Ledger":
@@ -95,10 +95,22 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         try:
             with _explained(file):
                 ledger._verify()
+                if not read_only:
+                    ledger._db.execute("PRAGMA journal_mode = WAL")
         except BaseException:
             ledger.close()
             raise
         return ledger
+
+    def _lay_out(self, budget: Budget) -> None:
+        with _explained(self._path):
+            self._db.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA.strip().splitlines():
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA application_id = {_APPLICATION}")
+            self._db.execute(f"PRAGMA user_version = {VERSION}")
+            self._append("open", budget.to_json())
+            self._db.execute("COMMIT")
 
     def close(self) -> None:
         """Closes the file; the rows stay."""
@@ -138,9 +150,10 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             return self._append("spend", body)
 
     def publish(self, row: int) -> None:
-        """Records that the release of a spend has left; such a row can no longer be voided."""
+        """Records that the release of a spend is about to leave; such a row can no longer be voided."""
         with self._exclusive():
-            self._spend_in(row)
+            if self._spend_in(row).voided is not None:
+                raise errors.LedgerError(f"Row {row} is voided: its release must not leave. Spend again.")
             self._append("publish", {"of": row})
 
     def void(self, row: int, *, reason: str) -> None:
@@ -160,11 +173,17 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         with self._exclusive():
             return self._append("act", {"text": act})
 
+    def copy_to(self, path: str | os.PathLike[str]) -> None:
+        """Copies all rows to a new ledger in another folder; what is spent there later is not known here."""
+        with Ledger.create(path, self.budget) as other, self._lock, _explained(self._path):
+            self._refresh()
+            self._db.backup(other._db)
+
     def statement(self) -> Statement:
         """Returns what the ledger amounts to now, rows of other processes included."""
-        with _explained(self._path):
+        with self._lock, _explained(self._path):
             self._refresh()
-        return self._statement()
+            return self._statement()
 
     def _verify(self) -> None:
         """Refuses a file that is not a whole ledger of a known format."""
@@ -185,13 +204,10 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         budget = self.budget
         if not accounting.within(spent, budget):
             return False
-        order = budget.tasks_per_person
-        if order == 1:
+        if budget.tasks_per_person == 1:
             return True
-        subsets = accounting.worst_subsets([*others, spent], order)
-        return all(
-            accounting.delta(subset, budget.epsilon, adjacency=budget.adjacency) <= budget.delta for subset in subsets
-        )
+        stream, order = [*others, spent], budget.tasks_per_person
+        return accounting.stream_delta(stream, budget.epsilon, order, adjacency=budget.adjacency) <= budget.delta
 
     def _spend_in(self, row: int) -> Spend:
         for spend in self._statement().spends:
@@ -221,7 +237,7 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[None]:
         """One writer at a time, deciding on all rows there are; on any error nothing was written."""
-        with _explained(self._path):
+        with self._lock, _explained(self._path):
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._refresh()
@@ -280,7 +296,7 @@ def _connect(file: Path | None, mode: str) -> sqlite3.Connection:
     if mode == "ro" and file is not None and not file.with_name(f"{file.name}-wal").exists():
         target += "&immutable=1"  # nobody is writing: leave no working files beside it
     with _explained(file):
-        db = sqlite3.connect(target, uri=True, isolation_level=None, timeout=10.0)
+        db = sqlite3.connect(target, uri=True, isolation_level=None, timeout=10.0, check_same_thread=False)
         try:
             db.execute("PRAGMA synchronous = FULL")
         except BaseException:

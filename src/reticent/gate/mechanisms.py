@@ -113,9 +113,9 @@ class JointGaussian:
         if value.count_weight != self.event.count_weight:
             raise errors.InvalidValue("Expected sums with the count weight of the mechanism.")
         sigma = self.event.noise_multiplier * grid.SCALE
-        step = grid.count_step(self.event.count_weight)
+        step = selection.count_step(self.event.count_weight)
         # at or above the real threshold, so that integers expose a single example no more often than p1
-        gate = math.ceil(math.sqrt(self.event.count_weight) * self.event.threshold * grid.SCALE)
+        gate = math.ceil(step * self.event.threshold)
         known = value.known + rng.rounded_gaussian(sigma, value.known.shape)
         slots = value.counts * step + rng.rounded_gaussian(sigma, value.counts.shape)
         passed = {label: i for i, label in enumerate(value.unknown) if slots[i] > gate}

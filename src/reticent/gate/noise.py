@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from scipy.special import ndtri
 
 from reticent import errors, precision
+from reticent.selection import COIN_BITS
 
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -41,8 +42,8 @@ class NoiseSource:
         noise.                                                          test_forked_child_draws_other_noise
       - It cannot be copied or pickled: the same noise is never used twice.     test_source_cannot_be_copied
       - `rounded_gaussian` has exactly the law of round(N(0, sigma^2)).  test_rounded_gaussian_follows_its_pmf
-      - `coins` compare 128 bits with a probability given to 128 bits.   test_coins_are_exact_in_the_tail
-      - `seeded()` sources say `private = False`, and so does everything drawn from them.
+      - `coins` compare 256 bits with a probability given to 256 bits.   test_coins_are_exact_in_the_tail
+      - `seeded()` sources say `private = False`; releases and ledger rows repeat it.
 
     Example:
         >>> NoiseSource.from_os().private, NoiseSource.seeded(1).private
@@ -96,11 +97,11 @@ class NoiseSource:
         return out
 
     def coins(self, thresholds: Sequence[int]) -> npt.NDArray[np.bool_]:
-        """Returns for each threshold t in 0..2^128 a coin that is true with probability t / 2^128."""
-        words = self.words(2 * len(thresholds))
-        drawn = (words[::2].tolist(), words[1::2].tolist())
-        pairs = zip(*drawn, thresholds, strict=True)
-        return np.array([(high << 64 | low) < t for high, low, t in pairs], dtype=np.bool_)
+        """Returns for each threshold t in 0..2^256 a coin that is true with probability t / 2^256."""
+        drawn = self.words(COIN_BITS // 64 * len(thresholds)).tobytes()
+        size = COIN_BITS // 8
+        numbers = (int.from_bytes(drawn[at : at + size], "little") for at in range(0, len(drawn), size))
+        return np.array([number < t for number, t in zip(numbers, thresholds, strict=True)], dtype=np.bool_)
 
     def rounded_gaussian(self, sigma: float, shape: int | tuple[int, ...]) -> Ints:
         """Returns integers with exactly the law of round(N(0, sigma^2))."""

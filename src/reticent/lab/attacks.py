@@ -20,7 +20,7 @@ from reticent.gate import bounds, grid
 from reticent.gate.mechanisms import GaussianSum, JointGaussian, SelectLabels
 from reticent.gate.noise import NoiseSource
 from reticent.labels import Label, LabelSpace
-from reticent.testing import most_revealing_size
+from reticent.testing import class_of, joint_evidence, most_revealing_size
 
 # Two-sided; every figure may be off its limits with this chance.
 ALPHA = 1e-6
@@ -197,18 +197,10 @@ def _against_remedies(budget: Budget, trials: int) -> Iterator[Result]:
 
 def _guess_joint(joint: JointGaussian, size: int, joined: Bits, rng: NoiseSource) -> Bits:
     """The likelihood-ratio attack on label, noisy count and noisy sum together."""
-    trials = len(joined)
-    owners = np.repeat(np.arange(trials), size + joined)
-    sums = bounds.sum_by_label(
-        np.ones((len(owners), 1)), owners.tolist(), known=LabelSpace(()), count_weight=joint.event.count_weight
-    )
-    release = joint(sums, rng=rng)
-    guess = np.zeros(trials, dtype=bool)
+    release = joint(class_of(size + joined, len(joined), joint.event.count_weight), rng=rng)
+    guess = np.zeros(len(joined), dtype=bool)
     shown = np.array(release.released, dtype=np.int64)
-    c2 = joint.event.count_weight
-    a = np.sqrt(1 - c2)
-    evidence = c2 * (release.counts - size) + a * (release.vectors[:, 0] / grid.SCALE - a * size)
-    guess[shown] = True if size == 0 else evidence > 0.5
+    guess[shown] = True if size == 0 else joint_evidence(release, size, joint.event.count_weight) > 0.5
     return guess
 
 

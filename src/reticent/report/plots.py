@@ -76,15 +76,22 @@ class Figure:
 
     def save(self, path: Path) -> None:
         """Writes the figure as .png or .html, after its ending."""
-        if path.suffix == ".png":
-            self.axes.set_title(self.title)
-            self._figure.savefig(path, dpi=150)
-            return
+        try:
+            path.write_bytes(self._png() if path.suffix == ".png" else self._page().encode())
+        except OSError as error:
+            raise errors.InvalidValue(f"Cannot write {path}: {error.strerror}.") from error
+
+    def _png(self) -> bytes:
+        self.axes.set_title(self.title)
+        buffer = io.BytesIO()
+        self._figure.savefig(buffer, format="png", dpi=150)
+        return buffer.getvalue()
+
+    def _page(self) -> str:
         buffer = io.StringIO()
         self._figure.savefig(buffer, format="svg")
         svg = re.sub(r"^.*?(?=<svg)", "", buffer.getvalue(), count=1, flags=re.DOTALL)
-        page = _PAGE.format(title=html.escape(self.title), caption=html.escape(self.caption), svg=svg)
-        path.write_text(page, encoding="utf-8")
+        return _PAGE.format(title=html.escape(self.title), caption=html.escape(self.caption), svg=svg)
 
 
 def check_path(path: Path) -> Path:

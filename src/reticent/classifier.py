@@ -1,0 +1,272 @@
+"""ContinualClassifier: the scikit-learn-like object that owns ledger and releases."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from reticent import errors, policies
+from reticent.budget import Budget
+from reticent.labels import Label, LabelSpace, canonical
+from reticent.policies import Policy, PublicLabels, ReleasedLabels
+from reticent.released import denoise, store
+from reticent.released.model import Model
+from reticent.released.release import Release
+
+if TYPE_CHECKING:  # learning imports these; predicting does not
+    from reticent.gate.ledger import Ledger
+    from reticent.gate.noise import NoiseSource
+    from reticent.sensitive.learners.cosine import Encode, Learner
+
+_COMBINATIONS = {"rank_one": denoise.rank_one, "total": denoise.total}
+
+
+class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that learns a stream of sensitive tasks and keeps its labels to itself.
+
+    Guarantees (with the budget's assumptions):
+      - Each task is spent in the ledger before anything is drawn; a task name is learned once.
+                                                                          test_task_names_are_learned_once
+      - `predict`, `classes_` and everything saved come from releases.    test_saved_model_has_no_trace_of_canaries
+      - Loading and predicting import neither `gate` nor `sensitive`.     test_predicting_needs_no_gate
+
+    Args:
+        encoder: From inputs to features of shape (n, K); None where inputs are features already.
+        labels: `ReleasedLabels()` (default) or `PublicLabels([...])`.
+        learner: `Cosine()` by default.
+        budget: What one person may lose over the whole stream; there is no default.
+        path: A folder for the model, durable from the first spend; None keeps it in memory.
+        noise: Where noise comes from; the operating system by default. A seeded source is NOT PRIVATE.
+
+    Example:
+        >>> model = ContinualClassifier(labels=PublicLabels(["a", "b"]), budget=Budget(epsilon=1.0, delta=1e-5))
+        >>> x = np.repeat(np.eye(2), 300, axis=0)
+        >>> model.learn_task(x, ["a"] * 300 + ["b"] * 300, name="march").predict(np.eye(2)).tolist()
+        ['a', 'b']
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: "Encode | None" = None,
+        labels: Policy | None = None,
+        learner: "Learner | None" = None,
+        budget: Budget | None = None,
+        path: str | os.PathLike[str] | None = None,
+        noise: "NoiseSource | None" = None,
+    ) -> None:
+        self.encoder = encoder
+        self.labels = labels
+        self.learner = learner
+        self.budget = budget
+        self.path = path
+        self.noise = noise
+
+    # --- learning
+
+    def learn_task(self, X: Any, y: Any, *, name: str | None = None, units: Any = None) -> "ContinualClassifier":  # noqa: ANN401
+        """Learns one task and returns the classifier itself.
+
+        Args:
+            X: Features, or inputs for the encoder.
+            y: One label per example.
+            name: A public name, such as a month; "task N" by default.
+            units: Whose example each one is; needed where a person contributes several.
+        """
+        from reticent.gate.noise import NoiseSource
+        from reticent.sensitive.task import Task
+
+        model, ledger = self._model(), self._open_ledger()
+        learned = [release.task for release in model.releases if release.parameters]
+        task_name = f"task {len(learned) + 1}" if name is None else name
+        spends = [spend for spend in ledger.statement().spends if spend.task == task_name and spend.voided is None]
+        if spends:
+            raise errors.BudgetExceeded(
+                f"Task {task_name!r} is in the ledger already (row {spends[0].row}). If these are other people's data, "
+                f"give them another name; if its release never left, void the row: "
+                f"reticent ledger DIR --void {spends[0].row} --reason TEXT."
+            )
+        release = self._learner().learn_task(
+            Task(X, y, units),
+            self._policy(),
+            name=task_name,
+            known=model.labels,
+            encoder=self.encoder,
+            budget=self._budget(),
+            ledger=ledger,
+            rng=self.noise or NoiseSource.from_os(),
+        )
+        ledger.publish(ledger.statement().spends[-1].row)
+        self._add(release)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: object = None) -> "ContinualClassifier":  # noqa: ANN401
+        """Learns one task; `classes` is refused, because the policy says which labels there are."""
+        if classes is not None:
+            raise errors.InvalidValue("Expected no classes: the label policy says which labels there are.")
+        return self.learn_task(X, y)
+
+    def fit(self, X: Any, y: Any) -> "ContinualClassifier":  # noqa: ANN401
+        """Learns the first task of a new stream; a classifier that has learned already is not forgotten in silence."""
+        if self._model().releases:
+            raise errors.InvalidValue("Expected a new classifier: fit learns one first task. Use learn_task, or clone.")
+        return self.learn_task(X, y)
+
+    def extend_labels(self, labels: Iterable[Label]) -> "ContinualClassifier":
+        """Adds public labels: free, recorded, and safe only if they do not come from the data."""
+        new = LabelSpace(tuple(labels))
+        known = set(self._model().labels.labels)
+        added = LabelSpace(tuple(label for label in new.labels if label not in known))
+        ledger = self._open_ledger()
+        ledger.record(f"{len(added)} public label(s) added")
+        self._add(Release(task="public labels", labels=added, parameters={}, event=added.event, private=True))
+        return self
+
+    # --- predicting: releases only
+
+    @property
+    def classes_(self) -> npt.NDArray[np.object_]:
+        """All known labels; public, or released."""
+        known = self._model().labels.labels
+        classes = np.empty(len(known), dtype=object)
+        classes[:] = known
+        return classes
+
+    def predict(self, X: Any) -> npt.NDArray[np.object_]:  # noqa: ANN401
+        """Returns the best known label of each example; `rt.UNKNOWN` while no label is known."""
+        model = self._model()
+        return model.names(model.top(self._features(X), 1)[0][:, 0])
+
+    def predict_top_k(self, X: Any, k: int = 5) -> npt.NDArray[np.object_]:  # noqa: ANN401
+        """Returns the k best labels of each example, best first, for label spaces of any size."""
+        model = self._model()
+        return model.names(model.top(self._features(X), errors.whole("k", k, at_least=1))[0])
+
+    def decision_function(self, X: Any) -> npt.NDArray[np.float32]:  # noqa: ANN401
+        """Returns one score per example and known label, in the order of `classes_`."""
+        return self._model().scores(self._features(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: ANN401
+        """Returns the accuracy. On private data this number is not private: publish it only for public test data."""
+        right = np.array([canonical(a) == canonical(b) for a, b in zip(self.predict(X), y, strict=True)], dtype=float)
+        return float(np.average(right, weights=sample_weight))
+
+    # --- saying what it cost, saving
+
+    def privacy_statement(self) -> str:
+        """Returns what was spent, on what, under which assumptions."""
+        text = self._open_ledger().statement().text()
+        return text if self.path is not None else f"{text}\n\nKept in memory only: the ledger ends with this process."
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Copies model and ledger to a new folder."""
+        copy = ContinualClassifier(**self.get_params(deep=False)).set_params(path=path)
+        folder = Path(path)
+        self._open_ledger().copy_to(folder)
+        copy._state = self._model()
+        copy._write_all(folder)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return bool(self._model().releases)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(self.privacy_statement())}</pre>"
+
+    # --- inside
+
+    def _budget(self) -> Budget:
+        if not isinstance(self.budget, Budget):
+            raise errors.InvalidValue("Expected a budget: Budget(epsilon=..., delta=...) for the whole stream.")
+        return self.budget
+
+    def _policy(self) -> Policy:
+        policy = ReleasedLabels() if self.labels is None else self.labels
+        if not isinstance(policy, PublicLabels | ReleasedLabels):
+            raise errors.InvalidValue("Expected a label space. Pass PublicLabels([...]) or ReleasedLabels().")
+        return policy
+
+    def _learner(self) -> "Learner":
+        from reticent.sensitive.learners.cosine import Cosine
+
+        if self.learner is not None:
+            return self.learner
+        return Cosine(combine=self._model().combine)
+
+    def _features(self, inputs: Any) -> npt.NDArray[np.floating]:  # noqa: ANN401
+        return np.asarray(inputs) if self.encoder is None else np.asarray(self.encoder(inputs))
+
+    def _model(self) -> Model:
+        if not hasattr(self, "_state"):
+            policy = self._policy()
+            public = LabelSpace(policy.labels) if isinstance(policy, PublicLabels) else LabelSpace(())
+            combine = denoise.rank_one if self.learner is None else self.learner.combine
+            self._state = Model(public, combine=combine)
+        return self._state
+
+    def _open_ledger(self) -> "Ledger":
+        from reticent.gate.ledger import FILE_NAME, Ledger
+
+        if not hasattr(self, "_ledger"):
+            if self.path is not None and (Path(self.path) / FILE_NAME).exists():
+                self._ledger = Ledger.open(self.path)
+                if self._ledger.budget != self._budget():
+                    raise errors.InvalidValue("Expected the budget that the ledger was made with; it cannot change.")
+            else:
+                self._ledger = Ledger.create(self.path, self._budget())
+                if self.path is not None:
+                    self._write_all(Path(self.path))
+        return self._ledger
+
+    def _add(self, release: Release) -> None:
+        self._state = self._model().with_release(release)
+        if self.path is not None:
+            folder = Path(self.path)
+            entry = store.write_release(folder, len(self._state.releases), release)
+            self._entries = [*getattr(self, "_entries", []), entry]
+            store.write_manifest(folder, self._settings())
+
+    def _write_all(self, folder: Path) -> None:
+        numbered = enumerate(self._model().releases, start=1)
+        self._entries = [store.write_release(folder, number, release) for number, release in numbered]
+        store.write_manifest(folder, self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        combine = self._model().combine
+        encoder = self.encoder
+        return {
+            "budget": self._budget().to_json(),
+            "policy": policies.to_json(self._policy()),
+            "public_labels": store.labels_to_json(self._model().public),
+            "combine": next((name for name, known in _COMBINATIONS.items() if known is combine), None),
+            "encoder": None if encoder is None else {"name": getattr(encoder, "name", type(encoder).__name__)},
+            "releases": self._entries,
+        }
+
+
+def load(path: str | os.PathLike[str], *, encoder: "Encode | None" = None) -> ContinualClassifier:
+    """Loads a model directory to predict or to go on learning. An encoder that was a plain function is passed again.
+
+    A release that a crash kept out of the manifest is not loaded; its spend stays in the ledger.
+    """
+    folder = Path(path)
+    settings = store.read_manifest(folder)
+    public = tuple(store.label_from_json(label) for label in settings["public_labels"])
+    if settings["encoder"] is not None and encoder is None:
+        raise errors.InvalidValue(f"Expected the encoder {settings['encoder']['name']!r}: load(path, encoder=...).")
+    model = ContinualClassifier(
+        encoder=encoder,
+        labels=policies.from_json(settings["policy"], public),
+        budget=Budget.from_json(settings["budget"]),
+        path=path,
+    )
+    combine = _COMBINATIONS.get(settings["combine"] or "", denoise.rank_one)
+    releases = tuple(store.read_release(folder, entry) for entry in settings["releases"])
+    model._state = Model(LabelSpace(public), releases, combine)
+    model._entries = settings["releases"]
+    return model

@@ -1,0 +1,34 @@
+"""Accuracy matrix, average accuracy and forgetting, as the paper defines them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class AccuracyMatrix:
+    """Accuracy on the test data of task i after learning task t: `values[t, i]`, NaN before task i was learned.
+
+    Example:
+        >>> matrix = AccuracyMatrix(np.array([[0.9, np.nan], [0.7, 0.8]]))
+        >>> matrix.average_accuracy, round(matrix.forgetting, 3)
+        (0.75, 0.2)
+    """
+
+    values: Floats
+
+    @property
+    def average_accuracy(self) -> float:
+        """Mean accuracy over all tasks after the last one."""
+        return float(np.mean(self.values[-1]))
+
+    @property
+    def forgetting(self) -> float:
+        """Mean over earlier tasks of the best accuracy they ever had minus the last one; 0 for a single task."""
+        if len(self.values) < 2:
+            return 0.0
+        best = np.nanmax(self.values[:-1, :-1], axis=0)
+        return float(np.mean(best - self.values[-1, :-1]))

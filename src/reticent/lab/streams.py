@@ -1,0 +1,70 @@
+"""Streams for experiments: which example is in which task. Seeded and public data only; NOT for sensitive data.
+
+A real stream assigns an example by what it is (its date, its file). These assign by class and by chance, as papers do.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """i-Blurry (Koh et al. 2022): disjoint classes, and blurry ones whose examples leave home.
+
+    Args:
+        tasks: How many tasks.
+        ratio: Chance that an example of a blurry class leaves its home task for one drawn uniformly from all tasks,
+            home included: 0 is disjoint, 1 is uniform.
+        blurry: Share of the classes that are blurry.
+        seed: Of the class order and of who leaves.
+
+    Example:
+        >>> Stream(tasks=2, seed=0).tasks_of(np.array(["a", "a", "b", "b"])).tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
+        True
+    """
+
+    tasks: int
+    ratio: float = 0.0
+    blurry: float = 0.5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        errors.set_whole(self, "tasks", at_least=1)
+        errors.set_real(self, "ratio", above=0, below=np.nextafter(1, 2), at_least=True)
+        errors.set_real(self, "blurry", above=0, below=np.nextafter(1, 2), at_least=True)
+        errors.set_whole(self, "seed", at_least=0)
+
+    def tasks_of(self, labels: npt.ArrayLike) -> Ints:
+        """Returns the task of each example."""
+        draw = np.random.default_rng(self.seed)
+        classes, index = np.unique(np.asarray(labels), return_inverse=True)
+        home = np.empty(len(classes), dtype=np.int64)
+        home[draw.permutation(len(classes))] = np.arange(len(classes)) * self.tasks // max(len(classes), 1)
+        blurry = np.zeros(len(classes), dtype=np.bool_)
+        blurry[draw.permutation(len(classes))[: round(self.blurry * len(classes))]] = True
+        task = home[index]
+        leaves = blurry[index] & (draw.random(len(task)) < self.ratio)
+        task[leaves] = draw.integers(self.tasks, size=int(leaves.sum()))
+        return task
+
+    def split(
+        self, features: npt.NDArray[np.generic], labels: npt.ArrayLike
+    ) -> Iterator[tuple[str, npt.NDArray[np.generic], npt.NDArray[np.generic]]]:
+        """Yields name, features and labels of each task."""
+        names, task = np.asarray(labels), self.tasks_of(labels)
+        for t in range(self.tasks):
+            yield f"task {t + 1}", features[task == t], names[task == t]
+
+    def examples(self, labels: npt.ArrayLike) -> Ints:
+        """Returns how many examples each class has in each task: shape (classes, tasks)."""
+        classes, index = np.unique(np.asarray(labels), return_inverse=True)
+        table = np.zeros((len(classes), self.tasks), dtype=np.int64)
+        np.add.at(table, (index, self.tasks_of(labels)), 1)
+        return table

@@ -1,0 +1,174 @@
+"""Label policies: where the labels of a classifier come from. Frozen descriptions without state."""
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from reticent import accounting, errors, events, planning
+from reticent.budget import Budget
+from reticent.labels import Label, LabelSpace, Taxonomy, canonical
+
+Remap = Taxonomy | Mapping[Label, Label | None] | Callable[[Label], Label | None]
+
+
+@dataclass(frozen=True)
+class PublicLabels:
+    """The labels are known to everybody; what the data adds is remapped by a public rule, or dropped.
+
+    Args:
+        labels: The label space, in public order.
+        remap: Where a label outside the space goes: a `Taxonomy`, a dict, or a function of the label alone. It must be
+            fixed in public, not fitted to the data. What it cannot place is dropped.
+
+    Example:
+        >>> PublicLabels(["E10", "E11"], remap={"E10.2": "E10"}).resolve("E10.2", {"E10", "E11"})
+        'E10'
+    """
+
+    labels: tuple[Label, ...]
+    remap: Remap | None = field(default=None, hash=False)
+
+    def __init__(self, labels: Iterable[Label], remap: Remap | None = None) -> None:
+        if isinstance(labels, str):
+            raise errors.InvalidValue("Expected a list of labels, got one string.")
+        object.__setattr__(self, "labels", LabelSpace(tuple(labels)).labels)
+        if remap is not None and not isinstance(remap, Taxonomy | Mapping) and not callable(remap):
+            raise errors.InvalidValue("Expected remap to be a Taxonomy, a dict or a function.")
+        object.__setattr__(self, "remap", remap)
+
+    def resolve(self, label: object, known: Container[Label]) -> Label | None:
+        """Returns the known label an example counts for, or None to drop it; never raises on a private label."""
+        name = canonical(label)
+        if name is None or name in known:
+            return name
+        try:
+            if isinstance(self.remap, Taxonomy):
+                target = self.remap.nearest(name, known)
+            elif isinstance(self.remap, Mapping):
+                target = self.remap.get(name)
+            else:
+                target = self.remap(name) if self.remap is not None else None
+            return target if target is not None and target in known else None
+        except Exception:  # an error would tell that there was such a label
+            return None
+
+    def sums(self, budget: Budget) -> events.Gaussian:
+        """Returns what a task costs: noise on the sums, nothing for the labels."""
+        return _gaussian(budget)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedLabels:
+    """The labels are learned from the data, each through a private release.
+
+    By default counts and sums leave as one joint Gaussian, and a label once released is known from then on.
+
+    Args:
+        count_weight: c^2 of the joint Gaussian.
+        class_size: Instead of count_weight: the smallest class that must be released, in examples per task.
+        remember: Whether a released label is updated in every later task without being paid for again.
+        selection: A separate mechanism instead of the joint one, such as `events.OptimalSelection`.
+        share: Its share of epsilon and delta.
+
+    Example:
+        >>> ReleasedLabels.paper(share=0.1).remember
+        False
+    """
+
+    count_weight: float | None = None
+    class_size: int | None = None
+    remember: bool = True
+    selection: type[events.LabelSelection] | None = None
+    share: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.selection is None and self.share is not None:
+            raise errors.InvalidValue("Expected selection with share: which mechanism gets it?")
+        if self.selection is not None and (self.count_weight is not None or self.class_size is not None):
+            raise errors.InvalidValue(
+                "Expected share with selection; count_weight and class_size are for the joint one."
+            )
+        if self.count_weight is not None and self.class_size is not None:
+            raise errors.InvalidValue("Expected count_weight or class_size, not both.")
+        if self.count_weight is not None:
+            errors.real("count_weight", self.count_weight, above=0, below=1)
+        if self.class_size is not None:
+            errors.whole("class_size", self.class_size, at_least=2)
+        if self.share is not None:
+            errors.real("share", self.share, above=0, below=1)
+        if self.selection is not None and not issubclass(self.selection, events.LabelSelection):
+            raise errors.InvalidValue("Expected selection to be a label selection event, such as OptimalSelection.")
+
+    @classmethod
+    def paper(cls, share: float = planning.DEFAULT_SHARE) -> "ReleasedLabels":
+        """The paper's Release Labels: truncated geometric, labels updated only in the tasks that released them."""
+        return cls(selection=events.TruncatedGeometric, share=share, remember=False)
+
+    def joint(self, budget: Budget) -> events.JointGaussian:
+        """Returns what a task costs when labels and sums leave together."""
+        return planning.joint_gaussian(budget, self._weight(budget))
+
+    def apart(self, budget: Budget) -> tuple[events.LabelSelection, events.Gaussian]:
+        """Returns what a task costs when labels leave by their own mechanism: for the labels, and for the sums."""
+        if self.selection is None:
+            raise errors.InvalidValue("Expected a selection mechanism.")
+        events.refuse_zero_delta(budget.delta)
+        share = planning.DEFAULT_SHARE if self.share is None else self.share
+        rest = replace(budget, epsilon=budget.epsilon * (1 - share), delta=budget.delta * (1 - share))
+        return planning.labels_by_share(budget, self.selection, share), _gaussian(rest)
+
+    def _weight(self, budget: Budget) -> float:
+        if self.class_size is None:
+            return planning.DEFAULT_COUNT_WEIGHT if self.count_weight is None else self.count_weight
+        weight = planning.smallest_count_weight(budget, self.class_size)
+        if weight is None:
+            raise errors.InvalidValue(
+                f"No count weight releases classes of {self.class_size} with probability {planning.SURE} at this "
+                "budget. `reticent plan` shows which sizes it does."
+            )
+        return weight
+
+
+Policy = PublicLabels | ReleasedLabels
+
+
+def _gaussian(budget: Budget) -> events.Gaussian:
+    sigma = accounting.gaussian_sigma(budget)
+    return events.Gaussian(noise_multiplier=sigma, examples_per_person=budget.examples_per_person)
+
+
+def to_json(policy: Policy) -> dict[str, Any]:
+    """Returns the policy as plain JSON values, without the labels; a remap that is a function cannot be stored."""
+    if isinstance(policy, ReleasedLabels):
+        kind = policy.selection.__name__ if policy.selection else None
+        return {
+            "kind": "released",
+            "count_weight": policy.count_weight,
+            "class_size": policy.class_size,
+            "remember": policy.remember,
+            "selection": kind,
+            "share": policy.share,
+        }
+    stored: dict[str, Any] = {"kind": "public", "remap": None}
+    if isinstance(policy.remap, Taxonomy):
+        stored["remap"] = {"parents": list(policy.remap.parents.items()), "otherwise": policy.remap.otherwise}
+    elif isinstance(policy.remap, Mapping):
+        stored["remap"] = {"table": list(policy.remap.items())}
+    elif policy.remap is not None:
+        stored["remap"] = {"function": True}
+    return stored
+
+
+def from_json(value: Mapping[str, Any], labels: Iterable[Label]) -> Policy:
+    """Returns the policy that `to_json` wrote. A function is not stored; what it would place is dropped."""
+    if value["kind"] == "released":
+        kinds = {kind.__name__: kind for kind in planning.BY_SHARE.values()}
+        fields = {key: value[key] for key in ("count_weight", "class_size", "remember", "share")}
+        return ReleasedLabels(**fields, selection=kinds[value["selection"]] if value["selection"] else None)
+    remap = value["remap"] or {}
+    if "parents" in remap:
+        edges = [(child, parent) for child, parent in remap["parents"]]
+        return PublicLabels(labels, Taxonomy.from_edges(edges, otherwise=remap["otherwise"]))
+    if "table" in remap:
+        return PublicLabels(labels, dict(remap["table"]))
+    return PublicLabels(labels)

@@ -1,0 +1,1 @@
+"""May be published, logged, plotted: everything here is a release or post-processing of releases."""

@@ -1,0 +1,31 @@
+"""Release: what leaves a task. Parameters, the labels that became known, and what it cost."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent.events import Event
+from reticent.labels import LabelSpace
+
+Array = npt.NDArray[np.generic]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """One task's release.
+
+    Args:
+        task: The public name of the task.
+        labels: Labels that became known with this release; they follow those known before, in this order.
+        parameters: Arrays, by name.
+        event: What it cost.
+        private: False if any noise came from a seeded source.
+    """
+
+    task: str
+    labels: LabelSpace
+    parameters: Mapping[str, Array] = field(hash=False)
+    event: Event
+    private: bool

@@ -1,0 +1,1 @@
+"""May touch private examples. What leaves goes through the gate."""

@@ -1,0 +1,1 @@
+"""Learners: frozen settings with one verb, `learn_task`."""

@@ -1,0 +1,166 @@
+"""Cosine: noisy per-class sums of unit features. The paper's Cosine Classifier, and ours beside it."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors, events
+from reticent.budget import Budget
+from reticent.gate import bounds, grid
+from reticent.gate.ledger import Ledger
+from reticent.gate.mechanisms import GaussianSum, JointGaussian, SelectLabels
+from reticent.gate.noise import NoiseSource
+from reticent.labels import Label, LabelSpace
+from reticent.policies import Policy, PublicLabels
+from reticent.released import denoise
+from reticent.released.release import Release
+from reticent.sensitive.task import Task
+
+Encode = Callable[[Any], npt.NDArray[np.floating]]
+
+
+class Learner(Protocol):
+    """Two small facts: how it learns a task, and how its releases become a classifier."""
+
+    @property
+    def combine(self) -> denoise.Combine:
+        """How the tasks' sums become one weight vector per label."""
+
+    def learn_task(
+        self,
+        task: Task,
+        policy: Policy,
+        *,
+        name: str,
+        known: LabelSpace,
+        encoder: Encode | None,
+        budget: Budget,
+        ledger: Ledger,
+        rng: NoiseSource,
+    ) -> Release:
+        """Spends, draws, and returns what may be published of the task."""
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """Class sums of unit features with Gaussian noise; predictions by cosine.
+
+    Guarantees (with the budget's assumptions):
+      - One spend, before anything is drawn.                                    test_spend_comes_before_the_draw
+      - An empty task releases like any other.                                  test_empty_task_is_learned
+      - What is released differs between neighbouring data sets in noisy values only.
+                                                                                test_neighbours_differ_in_values_only
+
+    Args:
+        combine: How the tasks' sums become one weight vector per label.
+
+    Example:
+        >>> Cosine() == Cosine.paper()
+        False
+    """
+
+    combine: denoise.Combine = denoise.rank_one
+
+    @classmethod
+    def paper(cls) -> "Cosine":
+        """The paper's algorithm: total sums, plain cosine."""
+        return cls(combine=denoise.total)
+
+    def learn_task(
+        self,
+        task: Task,
+        policy: Policy,
+        *,
+        name: str,
+        known: LabelSpace,
+        encoder: Encode | None,
+        budget: Budget,
+        ledger: Ledger,
+        rng: NoiseSource,
+    ) -> Release:
+        """Releases the noisy sums of every known label, and new labels as the policy says."""
+        task = task.capped(budget.examples_per_person)
+        features = task.inputs if encoder is None else encoder(task.inputs)
+        if not isinstance(features, np.ndarray) or features.ndim != 2 or features.dtype.kind not in "fiu":
+            raise errors.InvalidValue("Expected features of shape (n, K), or an encoder that makes them.")
+        members = set(known.labels)
+        if isinstance(policy, PublicLabels):
+            gaussian = policy.sums(budget)
+            ledger.spend(gaussian, task=name, private=rng.private)
+            places = [policy.resolve(label, members) for label in task.labels]
+            return _sums(features, places, known, LabelSpace(()), gaussian, gaussian, name, rng)
+        if policy.selection is None:
+            joint = policy.joint(budget)
+            ledger.spend(joint, task=name, private=rng.private)
+            return _joint(features, task.labels, known, joint, name, rng)
+        chosen, gaussian = policy.apart(budget)
+        event = events.compose(chosen, gaussian)
+        ledger.spend(event, task=name, private=rng.private)
+        counts = bounds.count_by_label(task.labels)
+        if policy.remember:  # what is known needs no second release
+            counts = {label: n for label, n in counts.items() if label not in members}
+        released = SelectLabels(chosen)(counts, rng=rng)
+        new = LabelSpace(tuple(label for label in released if label not in members), event)
+        updated = None if policy.remember else set(released)
+        return _sums(features, task.labels, known, new, gaussian, event, name, rng, updated=updated)
+
+
+def _joint(
+    features: npt.NDArray[np.floating],
+    labels: Sequence[object],
+    known: LabelSpace,
+    event: events.JointGaussian,
+    name: str,
+    rng: NoiseSource,
+) -> Release:
+    exact = bounds.sum_by_label(features, labels, known=known, count_weight=event.count_weight)
+    noisy = JointGaussian(event)(exact, rng=rng)
+    weight = math.sqrt(1 - event.count_weight)
+    sums = np.concatenate([noisy.known / grid.SCALE, noisy.vectors / (grid.SCALE * weight)])
+    noise = np.full(len(sums), event.noise_multiplier)
+    noise[len(known) :] /= weight
+    return _release(name, LabelSpace(noisy.released, event), sums, noise, np.arange(len(sums)), event, rng)
+
+
+def _sums(
+    features: npt.NDArray[np.floating],
+    labels: Sequence[object],
+    known: LabelSpace,
+    new: LabelSpace,
+    gaussian: events.Gaussian,
+    event: events.Event,
+    name: str,
+    rng: NoiseSource,
+    *,
+    updated: set[Label] | None = None,
+) -> Release:
+    """Releases the noisy sums of all labels, or only of those that this task released (the paper)."""
+    everything = known.union(new)
+    rows = np.arange(len(everything))
+    if updated is not None:
+        rows = np.array([i for i, label in enumerate(everything.labels) if label in updated], dtype=np.int64)
+    space = LabelSpace(tuple(everything.labels[i] for i in rows))
+    exact = bounds.sum_by_label(features, labels, known=space, count_weight=0.0)
+    sums = GaussianSum(gaussian)(exact.known, rng=rng) / grid.SCALE
+    return _release(name, new, sums, np.full(len(rows), gaussian.noise_multiplier), rows, event, rng)
+
+
+def _release(
+    name: str,
+    new: LabelSpace,
+    sums: npt.NDArray[np.float64],
+    noise: npt.NDArray[np.float64],
+    rows: npt.NDArray[np.int64],
+    event: events.Event,
+    rng: NoiseSource,
+) -> Release:
+    parameters = {
+        "rows": rows.astype(np.int32),
+        "sums": sums.astype(np.float32),
+        "noise": noise.astype(np.float32),
+    }
+    return Release(task=name, labels=new, parameters=parameters, event=event, private=rng.private)

@@ -1,0 +1,67 @@
+"""Task: the sensitive examples of one task, for the time it takes to learn it."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors
+
+
+class Task:
+    """Inputs, labels and optional unit ids of one task. Shows nothing, has no length, cannot be stored.
+
+    Guarantees:
+      - Its representation is the same for every task; it has no length and cannot be pickled or copied.
+                                                                           test_task_shows_nothing
+      - Errors are read from metadata (number of dimensions, lengths), never from a scan of rows.
+
+    Args:
+        inputs: Features of shape (n, K), or a sequence of texts, images or paths for an encoder.
+        labels: One label per example, of any type.
+        units: One id per example: whose it is. Needed to bound what one person contributes.
+
+    Example:
+        >>> Task(np.zeros((3, 2)), ["a", "b", "a"])
+        Task(<sensitive>)
+    """
+
+    __slots__ = ("inputs", "labels", "units")
+
+    def __init__(self, inputs: Any, labels: Any, units: Any = None) -> None:  # noqa: ANN401
+        self.inputs: Sequence[object] | npt.NDArray[Any] = inputs if isinstance(inputs, np.ndarray) else list(inputs)
+        self.labels = _column("labels", labels, self.inputs)
+        self.units = None if units is None else _column("units", units, self.inputs)
+
+    def __repr__(self) -> str:
+        return "Task(<sensitive>)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A task is sensitive: it cannot be pickled or copied.")
+
+    def capped(self, examples_per_person: int) -> "Task":
+        """Returns the task with at most so many examples of each unit: the first ones in their own order.
+
+        The choice depends on a unit's own rows alone. Without unit ids every example is taken as its own person's.
+        """
+        if self.units is None:
+            return self
+        seen: dict[Hashable, int] = {}
+        kept: list[int] = []
+        for i, unit in enumerate(self.units):
+            key = unit if isinstance(unit, Hashable) else repr(unit)
+            seen[key] = seen.get(key, 0) + 1
+            if seen[key] <= examples_per_person:
+                kept.append(i)
+        inputs = self.inputs[kept] if isinstance(self.inputs, np.ndarray) else [self.inputs[i] for i in kept]
+        return Task(inputs, [self.labels[i] for i in kept])
+
+
+def _column(name: str, values: Any, inputs: Sequence[object] | npt.NDArray[Any]) -> list[object]:  # noqa: ANN401
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise errors.InvalidValue(f"Expected {name} with one dimension, got {values.ndim}.")
+    column = values.tolist() if hasattr(values, "tolist") else list(values)
+    if len(column) != len(inputs):
+        raise errors.InvalidValue(f"Expected as many {name} as inputs.")
+    return column

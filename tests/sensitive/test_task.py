@@ -1,0 +1,45 @@
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from reticent import errors
+from reticent.sensitive.task import Task
+
+
+def test_task_shows_nothing():
+    task = Task(np.ones((3, 2)), ["secret", "b", "c"], units=[1, 1, 2])
+    assert repr(task) == str(task) == repr(Task([], []))
+    with pytest.raises(TypeError):
+        len(task)  # type: ignore[arg-type]
+    for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="sensitive"):
+            attempt(task)
+    assert not hasattr(task, "__dict__")
+
+
+def test_capping_keeps_the_first_of_each_unit():
+    task = Task(np.arange(10).reshape(5, 2), list("abcde"), units=["x", "y", "x", "x", ["odd"]])
+    capped = task.capped(2)
+    assert capped.labels == ["a", "b", "c", "e"]
+    assert isinstance(capped.inputs, np.ndarray)
+    assert capped.inputs[:, 0].tolist() == [0, 2, 4, 8]
+    assert Task(["t"] * 3, "abc").capped(1).labels == ["a", "b", "c"]
+
+
+def test_capping_one_unit_does_not_depend_on_others():
+    mine = [("x", "a"), ("x", "b"), ("x", "c")]
+    others = [("y", "p"), ("z", "q"), ("y", "r")]
+    mixed = [others[0], mine[0], others[1], mine[1], mine[2], others[2]]
+    alone = Task(["t"] * 3, [label for _, label in mine], [unit for unit, _ in mine]).capped(2).labels
+    among = Task(["t"] * 6, [label for _, label in mixed], [unit for unit, _ in mixed]).capped(2).labels
+    assert alone == [label for label in among if label in {"a", "b", "c"}] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "units"), [(["a"], None), (np.zeros((2, 2)), None), (["a", "b"], [1]), (["a", "b"], np.zeros((2, 1)))]
+)
+def test_shapes_are_refused_by_metadata(labels, units):
+    with pytest.raises(errors.InvalidValue, match="Expected"):
+        Task(np.zeros((2, 3)), labels, units)

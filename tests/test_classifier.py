@@ -1,0 +1,309 @@
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import reticent as rt
+from reticent import errors
+from reticent.gate.ledger import Ledger
+from reticent.gate.noise import NoiseSource
+
+BUDGET = rt.Budget(epsilon=1.0, delta=1e-5)
+WIDTH = 16
+
+
+def data(labels: list[object], each: int, seed: int = 0) -> tuple[np.ndarray, list[object]]:
+    """Well-separated classes around fixed directions."""
+    draw = np.random.default_rng(seed)
+    centres = np.random.default_rng(7).normal(size=(30, WIDTH)) * 3
+    x = np.concatenate([centres[i % 30] + draw.normal(size=(each, WIDTH)) for i in range(len(labels))])
+    return x, [label for label in labels for _ in range(each)]
+
+
+POLICIES: dict[str, Callable[[], Any]] = {
+    "public": lambda: rt.PublicLabels(["a", "b", "c"]),
+    "released": rt.ReleasedLabels,
+    "paper": lambda: rt.ReleasedLabels.paper(share=0.3),
+}
+
+
+def learned(policy: str, path: Path | None = None, noise: NoiseSource | None = None) -> rt.ContinualClassifier:
+    model = rt.ContinualClassifier(labels=POLICIES[policy](), budget=BUDGET, path=path, noise=noise)
+    model.learn_task(*data(["a", "b"], 400), name="march")
+    x, _ = data(["a", "b", "c"], 400)
+    model.learn_task(x[800:], ["c"] * 400, name="april")
+    return model
+
+
+@pytest.mark.parametrize("policy", list(POLICIES))
+def test_learns_and_predicts(policy):
+    model = learned(policy)
+    x, y = data(["a", "b", "c"], 50, seed=1)
+    assert model.score(x, y) > 0.95
+    assert sorted(model.classes_) == ["a", "b", "c"]
+    assert model.decision_function(x).shape == (150, 3)
+    assert model.predict_top_k(x, 2).shape == (150, 2)
+    assert (model.predict_top_k(x, 5)[:, 0] == model.predict(x)).all()
+    assert model.predict_top_k(x, 5)[0, 4] == rt.UNKNOWN
+
+
+def test_nothing_known_yet():
+    model = rt.ContinualClassifier(labels=rt.ReleasedLabels(), budget=BUDGET)
+    assert model.classes_.tolist() == []
+    assert model.predict(np.ones((2, WIDTH))).tolist() == [rt.UNKNOWN] * 2
+
+
+@pytest.mark.parametrize("policy", list(POLICIES))
+def test_empty_task_is_learned(policy):
+    model = rt.ContinualClassifier(labels=POLICIES[policy](), budget=BUDGET)
+    model.learn_task(np.zeros((0, WIDTH)), [], name="empty")
+    model.learn_task(np.ones((1, WIDTH)), ["a"], name="one")
+    assert len(model.predict(np.ones((3, WIDTH)))) == 3
+    model.learn_task(*data(["a", "b"], 400), name="march")
+    x, y = data(["a", "b"], 50, seed=2)
+    assert model.score(x, y) > 0.9
+
+
+def test_rare_labels_do_not_show():
+    x, y = data(["a", "b"], 400)
+    model = rt.ContinualClassifier(labels=rt.ReleasedLabels(), budget=BUDGET)
+    model.learn_task(np.concatenate([x, np.ones((1, WIDTH))]), [*y, "rare"], name="march")
+    assert "rare" not in model.classes_
+
+
+def test_known_labels_persist_only_where_remembered():
+    x, y = data(["a", "b"], 400)
+    for policy, rows in (("released", 2), ("paper", 0)):
+        model = rt.ContinualClassifier(labels=POLICIES[policy](), budget=BUDGET)
+        model.learn_task(x, y, name="march").learn_task(np.zeros((0, WIDTH)), [], name="april")
+        assert len(model._model().releases[1].parameters["rows"]) == rows
+
+
+def test_bad_rows_are_dropped_without_a_word(capfd):
+    x, y = data(["a", "b"], 400)
+    bad = np.full((8, WIDTH), 1.0)
+    bad[0], bad[1], bad[2], bad[3, 0] = np.nan, np.inf, 0.0, 1e300
+    labels = [*y, "a", "b", "a", None, float("nan"), ["list"], ("t", object()), 7]
+    for policy in POLICIES:
+        model = rt.ContinualClassifier(labels=POLICIES[policy](), budget=BUDGET)
+        model.learn_task(np.concatenate([x, bad]), labels, name="march")
+        assert set(model.classes_) <= {"a", "b", "c"}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_spend_comes_before_the_draw(monkeypatch):
+    """A source that fails at the first draw: the spend is in the ledger, the task is not learned."""
+    model = rt.ContinualClassifier(labels=rt.PublicLabels(["a"]), budget=BUDGET)
+
+    class Broken(NoiseSource):
+        def words(self, n):
+            raise RuntimeError("no entropy")
+
+    model.noise = Broken(seed=None)
+    with pytest.raises(RuntimeError, match="no entropy"):
+        model.learn_task(*data(["a"], 10), name="march")
+    assert [s.task for s in model._open_ledger().statement().spends] == ["march"]
+    assert model._model().releases == ()
+
+
+def test_task_names_are_learned_once():
+    model = learned("public")
+    with pytest.raises(errors.BudgetExceeded, match=r"another name.*--void"):
+        model.learn_task(*data(["a"], 10), name="march")
+
+
+def test_units_are_capped():
+    budget = rt.Budget(epsilon=1.0, delta=1e-5, examples_per_person=2)
+    model = rt.ContinualClassifier(labels=rt.ReleasedLabels(count_weight=0.5), budget=budget)
+    x, y = data(["a"], 3000)
+    model.learn_task(x, y, name="one person", units=["same"] * 3000)
+    assert model.classes_.tolist() == []
+    model.learn_task(x, y, name="many people", units=[i // 2 for i in range(3000)])
+    assert model.classes_.tolist() == ["a"]
+
+
+def test_extending_labels_is_free_and_recorded():
+    model = learned("public")
+    before = model._open_ledger().statement().now
+    model.extend_labels(["d", "a"])
+    assert model.classes_.tolist() == ["a", "b", "c", "d"]
+    x, _ = data(["a", "b", "c", "d"], 400)
+    model.learn_task(x[1200:], ["d"] * 400, name="may")
+    assert model.predict(x[1200:1300]).tolist().count("d") > 90
+    assert model._open_ledger().statement().now.epsilon == pytest.approx(before.epsilon)
+    assert "1 public label(s) added" in model.privacy_statement()
+
+
+def test_remap_sends_fine_labels_to_their_parents():
+    taxonomy = rt.Taxonomy.from_edges([("a.1", "a"), ("a.2", "a"), ("b.1", "b")])
+    x, y = data(["a.1", "b.1"], 400)
+    model = rt.ContinualClassifier(labels=rt.PublicLabels(["a", "b"], remap=taxonomy), budget=BUDGET)
+    assert model.learn_task(x, y, name="march").score(x, [label[0] for label in map(str, y)]) > 0.95
+
+
+# --- scikit-learn
+
+
+def test_clone_is_a_new_ledger():
+    model = learned("public")
+    copy = clone(model)
+    assert copy.get_params()["budget"] == BUDGET
+    assert not hasattr(copy, "_state")
+    copy.fit(*data(["a", "b"], 300))
+    with pytest.raises(errors.InvalidValue, match="Expected a new classifier"):
+        copy.fit(*data(["a", "b"], 300))
+    with pytest.raises(errors.InvalidValue, match="no classes"):
+        copy.partial_fit(*data(["a", "b"], 300), classes=["a", "b"])
+
+
+def test_works_in_a_pipeline():
+    x, y = data(["a", "b"], 300)
+    model = rt.ContinualClassifier(labels=rt.PublicLabels(["a", "b"]), budget=BUDGET)
+    pipeline = make_pipeline(FunctionTransformer(np.tanh), model)
+    assert pipeline.fit(x, y).score(x, y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({}, "Expected a budget"),
+        ({"budget": 1.0}, "Expected a budget"),
+        ({"budget": BUDGET, "labels": ["a", "b"]}, "Expected a label space"),
+    ],
+)
+def test_settings_are_refused(settings, sentence):
+    with pytest.raises(errors.InvalidValue, match=sentence):
+        rt.ContinualClassifier(**settings).learn_task(np.ones((2, 2)), ["a", "b"])
+
+
+def test_shapes_are_refused():
+    model = learned("public")
+    with pytest.raises(errors.InvalidValue, match="width 16"):
+        model.predict(np.ones((2, 3)))
+    with pytest.raises(errors.InvalidValue, match="shape"):
+        model.learn_task(["text", "more"], ["a", "b"], name="may")
+
+
+# --- saving and loading
+
+
+@pytest.mark.parametrize("policy", list(POLICIES))
+def test_saved_and_loaded_is_the_same(policy, tmp_path):
+    model = learned(policy, tmp_path / "model")
+    again = rt.load(tmp_path / "model")
+    x, _ = data(["a", "b", "c"], 40, seed=3)
+    assert (again.predict(x) == model.predict(x)).all()
+    assert again.privacy_statement() == model.privacy_statement()
+    again.learn_task(*data(["a"], 30), name="may")
+    assert [r.task for r in rt.load(tmp_path / "model")._model().releases] == ["march", "april", "may"]
+
+
+def test_save_copies_model_and_ledger(tmp_path):
+    model = learned("released")
+    assert "in memory only" in model.privacy_statement()
+    model.save(tmp_path / "copy")
+    again = rt.load(tmp_path / "copy")
+    x, _ = data(["a", "b", "c"], 40, seed=3)
+    assert (again.predict(x) == model.predict(x)).all()
+    with Ledger.open(tmp_path / "copy") as ledger:
+        assert [s.task for s in ledger.statement().spends] == ["march", "april"]
+
+
+def test_saved_model_has_no_trace_of_canaries(tmp_path):
+    x, y = data(["a", "b"], 400)
+    canary = np.full(WIDTH, 0.123456789)
+    model = rt.ContinualClassifier(labels=rt.ReleasedLabels(), budget=BUDGET, path=tmp_path)
+    model.learn_task(np.concatenate([x, canary[None]]), [*y, "canary-7f3a"], name="march")
+    model._open_ledger().close()
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            content = file.read_bytes()
+            assert b"canary-7f3a" not in content
+            assert np.float32(0.123456789).tobytes() not in content
+            assert np.float64(0.123456789).tobytes() not in content
+
+
+@pytest.mark.parametrize("policy", list(POLICIES))
+def test_neighbours_differ_in_values_only(policy, tmp_path):
+    """One example less: the same files with the same sizes, names, shapes and keys."""
+    x, y = data(["a", "b"], 400)
+    shapes = []
+    for name, keep in (("with", 800), ("without", 799)):
+        model = rt.ContinualClassifier(labels=POLICIES[policy](), budget=BUDGET, path=tmp_path / name)
+        model.learn_task(x[:keep], y[:keep], name="march")
+        model._open_ledger().close()
+        files = {
+            str(f.relative_to(tmp_path / name)): f.stat().st_size for f in (tmp_path / name).rglob("*") if f.is_file()
+        }
+        keys = re.sub(r"[0-9a-f]{64}", "DIGEST", (tmp_path / name / "manifest.json").read_text())
+        shapes.append((files, keys))
+    assert shapes[0] == shapes[1]
+
+
+def test_seeded_models_say_so(tmp_path):
+    model = learned("public", tmp_path, NoiseSource.seeded(1))
+    assert "NOT PRIVATE" in model.privacy_statement()
+    assert not any(r.private for r in rt.load(tmp_path)._model().releases)
+
+
+def test_predicting_needs_no_gate(tmp_path):
+    learned("released", tmp_path)
+    code = f"""
+import sys, numpy as np, reticent as rt
+model = rt.load({str(tmp_path)!r})
+assert len(model.predict(np.ones((2, {WIDTH})))) == 2 and len(model.classes_) == 3
+print([m for m in sys.modules if m.startswith(("reticent.gate", "reticent.sensitive", "torch"))])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_damaged_models_are_refused(tmp_path):
+    with pytest.raises(errors.InvalidValue, match="No model at"):
+        rt.load(tmp_path)
+    learned("public", tmp_path / "m")
+    (release, *_) = sorted((tmp_path / "m" / "releases").iterdir())
+    good = release.read_bytes()
+    release.write_bytes(good[:-1])
+    with pytest.raises(errors.InvalidValue, match="digest differs"):
+        rt.load(tmp_path / "m")
+    release.unlink()
+    with pytest.raises(errors.InvalidValue, match="missing"):
+        rt.load(tmp_path / "m")
+    (tmp_path / "m" / "manifest.json").write_text("{")
+    with pytest.raises(errors.InvalidValue, match="cannot be read"):
+        rt.load(tmp_path / "m")
+    (tmp_path / "m" / "manifest.json").write_text('{"format": 99}')
+    with pytest.raises(errors.InvalidValue, match="newer version"):
+        rt.load(tmp_path / "m")
+
+
+def test_budget_of_a_ledger_cannot_change(tmp_path):
+    learned("public", tmp_path)
+    other = rt.ContinualClassifier(
+        labels=POLICIES["public"](), budget=rt.Budget(epsilon=2.0, delta=1e-5), path=tmp_path
+    )
+    with pytest.raises(errors.InvalidValue, match="cannot change"):
+        other.learn_task(*data(["a"], 10), name="may")
+
+
+def test_encoders_are_functions(tmp_path):
+    def lengths(texts: object) -> np.ndarray:
+        return np.array([[len(str(t)), 1.0] for t in texts])  # type: ignore[attr-defined]
+
+    model = rt.ContinualClassifier(
+        encoder=lengths, labels=rt.PublicLabels(["short", "long"]), budget=BUDGET, path=tmp_path
+    )
+    model.learn_task(["x"] * 300 + ["x" * 50] * 300, ["short"] * 300 + ["long"] * 300, name="march")
+    assert model.predict(["y", "y" * 40]).tolist() == ["short", "long"]
+    with pytest.raises(errors.InvalidValue, match="Expected the encoder"):
+        rt.load(tmp_path)
+    assert rt.load(tmp_path, encoder=lengths).predict(["y"]).tolist() == ["short"]

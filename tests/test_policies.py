@@ -1,0 +1,119 @@
+import pytest
+
+from reticent import Budget, PublicLabels, ReleasedLabels, Taxonomy, accounting, errors, events, policies
+
+ICD = [("E10.2", "E10"), ("E10", "E08-E13"), ("E08-E13", "4"), ("G35", "G35-G37")]
+
+
+def test_taxonomy_maps_to_nearest_ancestor():
+    icd = Taxonomy.from_edges(ICD)
+    assert icd.nearest("E10.2", {"E10", "4"}) == "E10"
+    assert icd.nearest("E10.2", {"4"}) == "4"
+    assert icd.nearest("E10", {"E10"}) == "E10"
+    assert icd.nearest("G35", {"4"}) is None
+    assert Taxonomy.from_edges(ICD, otherwise="unknown").nearest("G35", {"4"}) == "unknown"
+
+
+def test_taxonomy_from_csv(tmp_path):
+    file = tmp_path / "edges.csv"
+    file.write_text("child,parent\nE10.2,E10\nE10,E08-E13\n")
+    assert Taxonomy.from_csv(file).nearest("E10.2", {"E08-E13"}) == "E08-E13"
+    file.write_text("a,b\n1,2\n")
+    with pytest.raises(errors.InvalidValue, match="columns child and parent"):
+        Taxonomy.from_csv(file)
+
+
+@pytest.mark.parametrize("edges", [[("a", "b"), ("b", "a")], [("a", "a")], [("a", "b"), ("a", "c")]])
+def test_bad_taxonomies_are_refused(edges):
+    with pytest.raises(errors.InvalidValue, match="Expected"):
+        Taxonomy.from_edges(edges)
+
+
+@pytest.mark.parametrize(
+    "remap", [Taxonomy.from_edges(ICD), {"E10.2": "E10"}, lambda label: label.split(".")[0]], ids=["tree", "dict", "f"]
+)
+def test_remaps(remap):
+    policy = PublicLabels(["E10", "E11"], remap=remap)
+    known = set(policy.labels)
+    assert policy.resolve("E10.2", known) == "E10"
+    assert policy.resolve("E11", known) == "E11"
+    assert policy.resolve("Z99", known) is None
+
+
+@pytest.mark.parametrize("label", [None, float("nan"), ["E10"], {"E10": 1}, 7, "", object()])
+def test_private_labels_never_raise(label):
+    """A remap that fails on a label would tell that there was such a label."""
+    policy = PublicLabels(["E10"], remap=lambda name: name.upper())
+    assert policy.resolve(label, {"E10"}) is None
+
+
+def test_a_target_outside_the_space_is_dropped():
+    assert PublicLabels(["a"], remap={"b": "c"}).resolve("b", {"a"}) is None
+    assert PublicLabels(["a"], remap=Taxonomy.from_edges([], otherwise="c")).resolve("b", {"a"}) is None
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("m", [1, 4])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        PublicLabels(["a"]),
+        ReleasedLabels(),
+        ReleasedLabels(class_size=2000),
+        ReleasedLabels(selection=events.OptimalSelection),
+        ReleasedLabels.paper(share=0.2),
+    ],
+)
+def test_what_a_policy_spends_is_within_the_budget(policy, n, m):
+    budget = Budget(epsilon=1.0, delta=1e-5, tasks_per_person=n, examples_per_person=m)
+    if isinstance(policy, PublicLabels):
+        event: events.Event = policy.sums(budget)
+    else:
+        event = policy.joint(budget) if policy.selection is None else events.compose(*policy.apart(budget))
+    assert accounting.within(event, budget)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"share": 0.1},
+        {"selection": events.OptimalSelection, "count_weight": 0.1},
+        {"count_weight": 0.1, "class_size": 100},
+        {"count_weight": 0.0},
+        {"class_size": 1},
+        {"selection": events.OptimalSelection, "share": 1.0},
+        {"selection": events.Gaussian},
+    ],
+)
+def test_bad_policies_are_refused(bad):
+    with pytest.raises(errors.InvalidValue, match="Expected"):
+        ReleasedLabels(**bad)
+
+
+def test_bad_public_labels_are_refused():
+    with pytest.raises(errors.InvalidValue, match="one string"):
+        PublicLabels("E10")
+    with pytest.raises(errors.InvalidValue, match="distinct"):
+        PublicLabels(["a", "a"])
+    with pytest.raises(errors.InvalidValue, match="remap"):
+        PublicLabels(["a"], remap=7)  # type: ignore[arg-type]
+    with pytest.raises(errors.InvalidValue, match="No count weight"):
+        ReleasedLabels(class_size=3).joint(Budget(epsilon=1.0, delta=1e-5))
+    with pytest.raises(errors.InvalidValue, match="public superset"):
+        ReleasedLabels().joint(Budget(epsilon=1.0, delta=0.0))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        PublicLabels(["a", 7]),
+        PublicLabels(["a"], remap={"b": "a"}),
+        PublicLabels(["a"], remap=Taxonomy.from_edges([("b", "a")], otherwise="a")),
+        ReleasedLabels(class_size=50),
+        ReleasedLabels.paper(share=0.3),
+    ],
+)
+def test_policies_survive_json(policy):
+    labels = policy.labels if isinstance(policy, PublicLabels) else ()
+    again = policies.from_json(policies.to_json(policy), labels)
+    assert again == policy
