@@ -6,8 +6,7 @@ export HF_HUB_OFFLINE := 1
 .PHONY: demo test test-slow lint docs bench-speed clean
 
 demo: .venv/ready
-	$(BIN)/reticent attack labels
-	$(BIN)/reticent plan --epsilon 1 --delta 1e-5 --class-size 100 --tasks 12
+	$(BIN)/reticent demo --out demo
 
 test: .venv/ready
 	$(BIN)/python -m pytest -q
@@ -23,14 +22,15 @@ lint: .venv/ready
 docs: .venv/ready
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
-# The peers (Opacus, OpenDP, python-dp) are only needed here; torch first, so that nothing brings another build.
+# The peers (Opacus, OpenDP, python-dp) are only needed here.
 bench-speed: .venv/ready
-	$(BIN)/pip install -q -c constraints.txt torch
 	$(BIN)/pip install -q -c constraints.txt -e '.[speed]'
 	$(BIN)/python benchmarks/speed.py
 
+# torch first, so that nothing that needs it brings another build.
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -c constraints.txt torch
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	touch $@
 

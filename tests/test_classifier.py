@@ -1,6 +1,7 @@
 import re
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -307,3 +308,103 @@ def test_encoders_are_functions(tmp_path):
     with pytest.raises(errors.InvalidValue, match="Expected the encoder"):
         rt.load(tmp_path)
     assert rt.load(tmp_path, encoder=lengths).predict(["y"]).tolist() == ["short"]
+
+
+# --- label spaces of any size
+
+
+def many(path: Path | None = None, extra: int = 30_000) -> rt.ContinualClassifier:
+    labels = ["a", "b", "c", *(f"never {i}" for i in range(extra))]
+    return rt.ContinualClassifier(labels=rt.PublicLabels(labels), budget=BUDGET, path=path)
+
+
+def test_large_label_spaces_keep_what_stands_out():
+    model = many()
+    x, y = data(["a", "b", "c"], 400)
+    model.learn_task(x[:800], y[:800], name="march").learn_task(x[800:], y[800:], name="april")
+    first, second = (set(release.parameters["rows"].tolist()) for release in model._model().releases)
+    assert {0, 1} <= first <= second  # what passed once keeps its later blocks
+    assert 2 in second
+    assert len(second) < 200  # 52 expected
+    fresh, truth = data(["a", "b", "c"], 50, seed=1)
+    assert model.score(fresh, truth) > 0.95
+    assert model.predict_top_k(fresh, 300).shape == (150, 300)
+
+
+def test_empty_tasks_of_large_label_spaces():
+    model = many()
+    model.learn_task(np.zeros((0, WIDTH)), [], name="empty").learn_task(np.ones((1, WIDTH)), ["a"], name="one")
+    assert len(model.predict(np.ones((3, WIDTH)))) == 3
+    x, y = data(["a", "b"], 400)
+    assert model.learn_task(x, y, name="march").score(x, y) > 0.9
+
+
+def test_too_many_scores_are_refused():
+    model = many(extra=100_000)
+    model.learn_task(*data(["a"], 400), name="march")
+    with pytest.raises(errors.InvalidValue, match="predict_top_k"):
+        model.decision_function(np.ones((1, WIDTH)))
+
+
+def test_names_are_stored_once(tmp_path):
+    """The names are in one file that no task touches; nothing else grows with them."""
+    model = many(tmp_path)
+    model.learn_task(*data(["a", "b"], 400), name="march")
+    names = tmp_path / "labels.json"
+    written = names.stat().st_mtime_ns
+    model.learn_task(*data(["a", "b"], 400), name="april")
+    assert names.stat().st_mtime_ns == written
+    assert b"never 29999" in names.read_bytes()
+    for file in tmp_path.rglob("*"):
+        if file.is_file() and file != names:
+            assert b"never 29999" not in file.read_bytes()
+            assert file.stat().st_size < 100_000
+    again = rt.load(tmp_path)
+    x, _ = data(["a", "b"], 50, seed=1)
+    assert (again.predict(x) == model.predict(x)).all()
+    again.learn_task(*data(["a", "b"], 400), name="may")
+    names.write_text("[]")
+    with pytest.raises(errors.InvalidValue, match="digest differs"):
+        rt.load(tmp_path)
+
+
+def test_memory_does_not_follow_the_label_space():
+    """What a task and a prediction allocate, with 200,000 labels and with 100: names and index apart."""
+    peaks = []
+    for extra in (100, 200_000):
+        model = many(extra=extra).learn_task(*data(["a", "b"], 400), name="march")
+        model.predict(np.ones((1, WIDTH)))
+        x, y = data(["a", "b"], 400)
+        tracemalloc.start()
+        model.learn_task(x, y, name="april").predict(x)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 500_000
+
+
+def test_a_grown_label_space_keeps_its_blocks():
+    """All blocks of a small space are live: they go on when public labels make it a large one."""
+    model = learned("public")
+    model.extend_labels(f"never {i}" for i in range(30_000))
+    model.learn_task(np.zeros((0, WIDTH)), [], name="may")
+    assert {0, 1, 2} <= set(model._model().releases[-1].parameters["rows"].tolist())
+    x, y = data(["a", "b", "c"], 50, seed=1)
+    assert model.score(x, y) > 0.95
+
+
+def test_labels_may_be_tuples():
+    model = rt.ContinualClassifier(labels=rt.PublicLabels([("a", 1), ("b", 2)]), budget=BUDGET)
+    x, _ = data(["a", "b"], 400)
+    model.learn_task(x, [("a", 1)] * 400 + [("b", 2)] * 400, name="march")
+    assert model.predict(x[[0, -1]]).tolist() == [("a", 1), ("b", 2)]
+    assert model.classes_.tolist() == [("a", 1), ("b", 2)]
+
+
+def test_the_paper_publishes_every_block():
+    """Also beyond 2,000 labels: what is called paper is never improved."""
+    space = rt.PublicLabels(range(3_000))
+    model = rt.ContinualClassifier(labels=space, learner=rt.Cosine.paper(), budget=BUDGET)
+    model.learn_task(np.zeros((0, 3)), [], name="march")
+    assert len(model._model().releases[0].parameters["rows"]) == 3_000
+    ours = rt.ContinualClassifier(labels=space, budget=BUDGET).learn_task(np.zeros((0, 3)), [], name="march")
+    assert len(ours._model().releases[0].parameters["rows"]) < 400

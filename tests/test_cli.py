@@ -7,14 +7,25 @@ import re
 import subprocess
 import sys
 import unittest.mock
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from reticent import Budget, events, planning
 from reticent.cli import app, main
 from reticent.gate.ledger import FILE_NAME, Ledger
 
-VERBS = [["plan"], ["ledger"], ["attack", "labels"]]
+VERBS = [
+    ["plan"],
+    ["init"],
+    ["learn"],
+    ["predict"],
+    ["evaluate"],
+    ["ledger"],
+    ["attack", "labels"],
+    ["demo"],
+]
 
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-5"]
@@ -195,3 +206,111 @@ def test_bad_ledgers_are_one_sentence(model, damage, sentence):
     before = {p.name: p.read_bytes() for p in model.iterdir()}
     assert sentence in refused(reticent("ledger", model))
     assert {p.name: p.read_bytes() for p in model.iterdir()} == before
+
+
+# --- the main job
+
+
+def write_csv(path: Path, labels: list[str], each: int = 300, seed: int = 0) -> Path:
+    draw = np.random.default_rng(seed)
+    lines = ["a,b,c,code,who"]
+    for i, label in enumerate(labels):
+        for row in np.eye(3)[i] * 5 + draw.normal(size=(each, 3)):
+            lines.append(",".join(f"{v:.4f}" for v in row) + f",{label},{len(lines)}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+NUMBERS = ["--features", "a,b,c"]
+
+
+@pytest.fixture
+def started(tmp_path):
+    done = reticent("init", tmp_path / "model", *BUDGET, "--encoder", "none")
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def test_init_learn_predict_evaluate(started):
+    model = started / "model"
+    march = write_csv(started / "march.csv", ["E10", "E11"])
+    done = reticent("learn", march, "--model", model, *NUMBERS, "--label", "code", "--unit", "who", "--json")
+    facts = json.loads(done.stdout)
+    assert (facts["task"], facts["labels_known"], facts["private"]) == ("march", 2, True)
+    assert facts["epsilon"] <= 1.0001
+    april = write_csv(started / "april.csv", ["E10", "E11", "G35"], seed=1)
+    done = reticent("learn", april, "--model", model, *NUMBERS, "--label", "code")
+    assert "Learned april. 3 label(s) known" in done.stdout
+    out = started / "out.csv"
+    test = write_csv(started / "test.csv", ["E10", "E11", "G35"], each=20, seed=2)
+    assert reticent("predict", test, "--model", model, *NUMBERS, "-o", out, "--top", 2).returncode == 0
+    rows = out.read_text().splitlines()
+    assert rows[0] == "row,label,label_2"
+    assert len(rows) == 61
+    assert sum(row.split(",")[1] == "E10" for row in rows[1:21]) > 15
+    public = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--public", "--json")
+    assert json.loads(public.stdout)["accuracy"] > 0.9
+    spends = json.loads(reticent("ledger", model, "--json").stdout)["rows"]
+    assert [row["task"] for row in spends] == ["march", "april"]
+    assert all(row["published"] for row in spends)
+
+
+def test_private_accuracy_is_paid_for(started):
+    model = started / "model"
+    reticent("learn", write_csv(started / "march.csv", ["E10", "E11"]), "--model", model, *NUMBERS, "--label", "code")
+    test = write_csv(started / "test.csv", ["E10", "E11"], each=2000, seed=2)
+    done = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.5)
+    assert re.fullmatch(r"accuracy [01]\.\d{4} \(noisy\)\n", done.stdout)
+    spends = json.loads(reticent("ledger", model, "--json").stdout)["rows"]
+    assert spends[-1]["task"] == "evaluation test"
+    assert spends[-1]["epsilon"] == pytest.approx(0.5, rel=1e-6)
+    again = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.9)
+    assert "would cost more" in refused(again)
+
+
+def test_public_labels_with_a_taxonomy(tmp_path):
+    (tmp_path / "labels.txt").write_text("E10\nE11\n")
+    (tmp_path / "tree.csv").write_text("child,parent\nE10.2,E10\nE11.9,E11\n")
+    settings = ["--labels", tmp_path / "labels.txt", "--taxonomy", tmp_path / "tree.csv", "--encoder", "none"]
+    assert reticent("init", tmp_path / "model", *BUDGET, *settings).returncode == 0
+    march = write_csv(tmp_path / "march.csv", ["E10.2", "E11.9"])
+    learned = reticent("learn", march, "--model", tmp_path / "model", *NUMBERS, "--label", "code", "--json")
+    assert json.loads(learned.stdout)["labels_known"] == 2
+    test = write_csv(tmp_path / "test.csv", ["E10", "E11"], seed=3)
+    done = reticent("evaluate", test, "--model", tmp_path / "model", *NUMBERS, "--label", "code", "--public", "--json")
+    assert json.loads(done.stdout)["accuracy"] > 0.95
+
+
+@pytest.mark.parametrize(
+    ("extra", "sentence"),
+    [
+        (["--labels", "absent.txt"], "No file at"),
+        (["--labels", "x", "--released"], "not both"),
+        (["--taxonomy", "x"], "--labels FILE with --taxonomy"),
+        (["--class-size", "3"], "No count weight"),
+        (["--encoder", "magic"], "Expected an encoder"),
+        (["--learner", "magic"], "Expected a learner"),
+    ],
+)
+def test_bad_inits_are_one_sentence(extra, sentence, tmp_path):
+    assert sentence in refused(reticent("init", tmp_path / "model", *BUDGET, *extra))
+    assert not (tmp_path / "model").exists()
+
+
+def test_bad_lessons_are_one_sentence(started):
+    model = started / "model"
+    march = write_csv(started / "march.csv", ["E10", "E11"])
+    assert "is a model already" in refused(reticent("init", model, *BUDGET, "--encoder", "none"))
+    assert "No column 'x'" in refused(reticent("learn", march, "--model", model, "--features", "x", "--label", "code"))
+    assert "--label" in refused(reticent("learn", march, "--model", model, *NUMBERS))
+    assert "No model at" in refused(reticent("learn", march, "--model", started / "no", *NUMBERS, "--label", "code"))
+    assert "No file at" in refused(reticent("learn", started / "no.csv", "--model", model, *NUMBERS, "--label", "code"))
+    assert reticent("learn", march, "--model", model, *NUMBERS, "--label", "code").returncode == 0
+    again = refused(reticent("learn", march, "--model", model, *NUMBERS, "--label", "code"))
+    assert "another name" in again
+    assert "--void 2" in again
+    scores = ["evaluate", march, "--model", model, *NUMBERS, "--label", "code"]
+    assert "--public" in refused(reticent(*scores))
+    assert "--public" in refused(reticent(*scores, "--public", "--epsilon", 1))
+    out = started / "no" / "out.csv"
+    assert "Cannot write" in refused(reticent("predict", march, "--model", model, *NUMBERS, "-o", out))

@@ -71,3 +71,10 @@ def test_bad_label_spaces_are_refused(labels):
         LabelSpace(labels)
     with pytest.raises(errors.InvalidValue, match="Expected an event"):
         LabelSpace(("a",), event="free")  # type: ignore[arg-type]
+
+
+def test_label_space_finds_rows():
+    space = LabelSpace(("E10", 7, ("a", 1)))
+    assert [space.row(label) for label in ("E10", 7, 7.0, ("a", 1), "E11")] == [0, 1, 1, 2, -1]
+    assert ["list"] not in space
+    assert space.union(LabelSpace(("E10",))) is space

@@ -117,3 +117,10 @@ def test_policies_survive_json(policy):
     labels = policy.labels if isinstance(policy, PublicLabels) else ()
     again = policies.from_json(policies.to_json(policy), labels)
     assert again == policy
+
+
+def test_public_labels_are_indexed_once():
+    policy = PublicLabels(["a", "b"])
+    assert policy.space.labels is policy.labels
+    assert policy == PublicLabels(["a", "b"])
+    assert "space" not in repr(policy)

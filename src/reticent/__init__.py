@@ -6,6 +6,7 @@ Classifiers trained on a stream of sensitive tasks with differential privacy, wh
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from reticent import encoders
 from reticent.budget import Adjacency, Budget
 from reticent.errors import BudgetExceeded, LedgerError, ReticentError
 from reticent.labels import UNKNOWN, LabelSpace, Taxonomy
@@ -32,6 +33,7 @@ __all__ = [
     "ReticentError",
     "Taxonomy",
     "__version__",
+    "encoders",
     "load",
     "plan",
 ]

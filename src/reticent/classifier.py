@@ -95,6 +95,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._policy(),
             name=task_name,
             known=model.labels,
+            live=model.live,
             encoder=self.encoder,
             budget=self._budget(),
             ledger=ledger,
@@ -119,7 +120,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def extend_labels(self, labels: Iterable[Label]) -> "ContinualClassifier":
         """Adds public labels: free, recorded, and safe only if they do not come from the data."""
         new = LabelSpace(tuple(labels))
-        known = set(self._model().labels.labels)
+        known = self._model().labels
         added = LabelSpace(tuple(label for label in new.labels if label not in known))
         ledger = self._open_ledger()
         ledger.record(f"{len(added)} public label(s) added")
@@ -132,9 +133,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def classes_(self) -> npt.NDArray[np.object_]:
         """All known labels; public, or released."""
         known = self._model().labels.labels
-        classes = np.empty(len(known), dtype=object)
-        classes[:] = known
-        return classes
+        return np.fromiter(known, dtype=object, count=len(known))
 
     def predict(self, X: Any) -> npt.NDArray[np.object_]:  # noqa: ANN401
         """Returns the best known label of each example; `rt.UNKNOWN` while no label is known."""
@@ -155,7 +154,28 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         right = np.array([canonical(a) == canonical(b) for a, b in zip(self.predict(X), y, strict=True)], dtype=float)
         return float(np.average(right, weights=sample_weight))
 
+    def private_score(self, X: Any, y: Any, *, epsilon: float, name: str) -> float:  # noqa: ANN401
+        """Returns a noisy accuracy on private test data, paid for in the ledger under this name."""
+        from reticent.gate.noise import NoiseSource
+        from reticent.sensitive.scoring import noisy_share
+
+        right = (canonical(a) == canonical(b) for a, b in zip(self.predict(X), y, strict=True))
+        source = self.noise or NoiseSource.from_os()
+        return noisy_share(
+            right, epsilon=epsilon, name=name, budget=self._budget(), ledger=self._open_ledger(), rng=source
+        )
+
     # --- saying what it cost, saving
+
+    def spent(self) -> dict[str, Any]:
+        """Returns what one person has lost so far, beside the budget, as plain JSON values."""
+        statement, budget = self._open_ledger().statement(), self._budget()
+        return {
+            "epsilon": statement.now.epsilon,
+            "budget": budget.epsilon,
+            "delta": budget.delta,
+            "private": statement.private,
+        }
 
     def privacy_statement(self) -> str:
         """Returns what was spent, on what, under which assumptions."""
@@ -196,7 +216,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         if self.learner is not None:
             return self.learner
-        return Cosine(combine=self._model().combine)
+        return Cosine.paper() if self._model().combine is denoise.total else Cosine()
 
     def _features(self, inputs: Any) -> npt.NDArray[np.floating]:  # noqa: ANN401
         return np.asarray(inputs) if self.encoder is None else np.asarray(self.encoder(inputs))
@@ -204,7 +224,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _model(self) -> Model:
         if not hasattr(self, "_state"):
             policy = self._policy()
-            public = LabelSpace(policy.labels) if isinstance(policy, PublicLabels) else LabelSpace(())
+            public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
             combine = denoise.rank_one if self.learner is None else self.learner.combine
             self._state = Model(public, combine=combine)
         return self._state
@@ -229,9 +249,12 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             folder = Path(self.path)
             entry = store.write_release(folder, len(self._state.releases), release)
             self._entries = [*getattr(self, "_entries", []), entry]
+            if not hasattr(self, "_names"):  # written once: there may be millions
+                self._names = store.write_labels(folder, self._state.public)
             store.write_manifest(folder, self._settings())
 
     def _write_all(self, folder: Path) -> None:
+        self._names = store.write_labels(folder, self._model().public)
         numbered = enumerate(self._model().releases, start=1)
         self._entries = [store.write_release(folder, number, release) for number, release in numbered]
         store.write_manifest(folder, self._settings())
@@ -242,11 +265,27 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return {
             "budget": self._budget().to_json(),
             "policy": policies.to_json(self._policy()),
-            "public_labels": store.labels_to_json(self._model().public),
+            "public_labels": self._names,
             "combine": next((name for name, known in _COMBINATIONS.items() if known is combine), None),
-            "encoder": None if encoder is None else {"name": getattr(encoder, "name", type(encoder).__name__)},
+            "encoder": None if encoder is None else _encoder_to_json(encoder),
             "releases": self._entries,
         }
+
+
+def _encoder_to_json(encoder: "Encode") -> dict[str, Any]:
+    name = getattr(encoder, "name", getattr(encoder, "__name__", type(encoder).__name__))
+    return {"name": name, "digest": getattr(encoder, "digest", None)}
+
+
+def _stored_encoder(stored: dict[str, Any]) -> "Encode":
+    """Returns an encoder whose weights come with a package; any other is passed again."""
+    from reticent import encoders
+
+    shipped: dict[str, Any] = {"minilm": encoders.minilm, "efficientnet_lite0": encoders.efficientnet_lite0}
+    if stored["name"] not in shipped:
+        raise errors.InvalidValue(f"Expected the encoder {stored['name']!r}: load(path, encoder=...).")
+    encoder: Encode = shipped[stored["name"]]()
+    return encoder
 
 
 def load(path: str | os.PathLike[str], *, encoder: "Encode | None" = None) -> ContinualClassifier:
@@ -256,17 +295,19 @@ def load(path: str | os.PathLike[str], *, encoder: "Encode | None" = None) -> Co
     """
     folder = Path(path)
     settings = store.read_manifest(folder)
-    public = tuple(store.label_from_json(label) for label in settings["public_labels"])
-    if settings["encoder"] is not None and encoder is None:
-        raise errors.InvalidValue(f"Expected the encoder {settings['encoder']['name']!r}: load(path, encoder=...).")
+    if settings["encoder"] is not None:
+        encoder = _stored_encoder(settings["encoder"]) if encoder is None else encoder
+        if settings["encoder"]["digest"] not in (None, getattr(encoder, "digest", None)):
+            raise errors.InvalidValue(f"Expected the encoder {settings['encoder']['name']!r} with the weights it had.")
+    policy = policies.from_json(settings["policy"], store.read_labels(folder, settings["public_labels"]))
     model = ContinualClassifier(
         encoder=encoder,
-        labels=policies.from_json(settings["policy"], public),
+        labels=policy,
         budget=Budget.from_json(settings["budget"]),
         path=path,
     )
     combine = _COMBINATIONS.get(settings["combine"] or "", denoise.rank_one)
     releases = tuple(store.read_release(folder, entry) for entry in settings["releases"])
-    model._state = Model(LabelSpace(public), releases, combine)
-    model._entries = settings["releases"]
+    model._state = Model(policy.space if isinstance(policy, PublicLabels) else LabelSpace(()), releases, combine)
+    model._entries, model._names = settings["releases"], settings["public_labels"]
     return model

@@ -1,7 +1,6 @@
 """The command line: one library call per verb."""
 
 import json
-import math
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +28,10 @@ app.add_typer(attack, name="attack")
 Epsilon = Annotated[float, typer.Option(help="Privacy loss of one person over the whole stream.")]
 Delta = Annotated[float, typer.Option(help="Chance that epsilon does not hold.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Model = Annotated[Path, typer.Option(help="The model directory.")]
+Text = Annotated[str | None, typer.Option(help="Column with texts.")]
+Image = Annotated[str | None, typer.Option(help="Column with paths of images.")]
+Features = Annotated[str | None, typer.Option(help="Columns of numbers, separated by commas.")]
 Plot = Annotated[Path | None, typer.Option(help="Also write a figure: FILE.png or FILE.html.")]
 
 
@@ -99,11 +102,189 @@ def plan(
     if as_json:
         typer.echo(json.dumps(chosen.json(), indent=2))
         return
+    from reticent.report import tables
+
     plans = [planning.plan(budget, mechanism=name, **settings) for name in planning.MECHANISMS]
     console = _console()
-    console.print(_plan_table(plans))
-    for line in _plan_notes(chosen, tasks, asked=bool(class_size)):
+    console.print(tables.plan_table(plans))
+    for line in tables.plan_notes(chosen, tasks, asked=bool(class_size)):
         console.print(line, markup=False, highlight=False)
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="The model directory to make.")],
+    epsilon: Epsilon,
+    delta: Delta,
+    tasks_per_person: Annotated[int, typer.Option(help="In how many tasks one person may appear.")] = 1,
+    examples_per_person: Annotated[int, typer.Option(help="How many examples one person may add to a task.")] = 1,
+    labels: Annotated[
+        Path | None, typer.Option(help="Public labels, one per line; without it labels are released privately.")
+    ] = None,
+    released: Annotated[bool, typer.Option("--released", help="Release labels privately (the default).")] = False,
+    class_size: Annotated[
+        int | None, typer.Option(help="With released labels: the smallest class that must be released.")
+    ] = None,
+    taxonomy: Annotated[
+        Path | None, typer.Option(help="With public labels: a CSV file with the columns child and parent.")
+    ] = None,
+    encoder: Annotated[str, typer.Option(help="minilm (text), efficientnet-lite0 (images), or none.")] = "minilm",
+    learner: Annotated[str, typer.Option(help="cosine, or cosine-paper for the paper's algorithm.")] = "cosine",
+) -> None:
+    """Make a model directory: the budget and the label policy are fixed here.
+
+    Example: `reticent init model/ --epsilon 1 --delta 1e-5 --tasks-per-person 1 --released`
+    """
+    from reticent.classifier import ContinualClassifier
+    from reticent.labels import Taxonomy
+    from reticent.policies import PublicLabels, ReleasedLabels
+    from reticent.sensitive.learners.cosine import Cosine
+
+    if labels is not None and (released or class_size is not None):
+        raise errors.InvalidValue(
+            "Expected --labels FILE for public labels, or --released with --class-size; not both."
+        )
+    if taxonomy is not None and labels is None:
+        raise errors.InvalidValue("Expected --labels FILE with --taxonomy.")
+    learners = {"cosine": Cosine, "cosine-paper": Cosine.paper}
+    if learner not in learners:
+        raise errors.InvalidValue(f"Expected a learner out of {', '.join(learners)}, got {learner}.")
+    budget = Budget(
+        epsilon=epsilon, delta=delta, tasks_per_person=tasks_per_person, examples_per_person=examples_per_person
+    )
+    if labels is not None:
+        remap = None if taxonomy is None else Taxonomy.from_csv(_existing(taxonomy))
+        names = [line for line in _existing(labels).read_text(encoding="utf-8").splitlines() if line.strip()]
+        policy: Any = PublicLabels(names, remap=remap)
+    else:
+        policy = ReleasedLabels(class_size=class_size)
+        policy.joint(budget)  # refuses what no noise can keep before anything is written
+    if (folder / "manifest.json").exists():
+        raise errors.InvalidValue(f"{folder} is a model already. Learn with it, or choose another folder.")
+    model = ContinualClassifier(
+        encoder=_encoder(encoder), labels=policy, learner=learners[learner](), budget=budget, path=folder
+    )
+    typer.echo(model.privacy_statement())
+
+
+@app.command()
+def learn(
+    source: Annotated[Path, typer.Argument(help="A .csv, .parquet or .npz file, or a folder of images by label.")],
+    model: Model,
+    text: Text = None,
+    image: Image = None,
+    features: Features = None,
+    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
+    unit: Annotated[str | None, typer.Option(help="Column that says whose example it is.")] = None,
+    name: Annotated[str | None, typer.Option(help="Public name of the task; the file's name by default.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn one task from a file. Takes no privacy flags: they were fixed by init.
+
+    Example: `reticent learn march.parquet --model model/ --text note --label code`
+    """
+    from reticent.classifier import load
+    from reticent.sensitive.sources import Columns, read
+
+    classifier = load(model)
+    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label, unit=unit))
+    if examples.labels is None:
+        raise errors.InvalidValue("Expected the column with the labels: --label.")
+    task = source.stem if name is None else name
+    classifier.learn_task(examples.inputs, examples.labels, name=task, units=examples.units)
+    facts = {"task": task, "labels_known": len(classifier.classes_), **classifier.spent()}
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    typer.echo(
+        f"Learned {task}. {facts['labels_known']} label(s) known; one person has lost at most epsilon ", nl=False
+    )
+    typer.echo(f"{facts['epsilon']:.4f} of {facts['budget']:g} at delta {facts['delta']:g}.")
+
+
+@app.command()
+def predict(
+    source: Annotated[Path, typer.Argument(help="A .csv, .parquet or .npz file, or a folder of images.")],
+    model: Model,
+    output: Annotated[Path, typer.Option("--output", "-o", help="A CSV file to write.")],
+    text: Text = None,
+    image: Image = None,
+    features: Features = None,
+    top: Annotated[int, typer.Option(help="How many labels for each example.")] = 1,
+) -> None:
+    """Predict labels from releases alone.
+
+    Example: `reticent predict new.csv --model model/ --text note -o out.csv`
+    """
+    import csv
+
+    from reticent.classifier import load
+    from reticent.sensitive.sources import Columns, read
+
+    classifier = load(model)
+    examples = read(source, Columns(text=text, image=image, features=_list(features)))
+    best = classifier.predict_top_k(examples.inputs, top)
+    shown = examples.inputs if text or image else range(1, len(best) + 1)
+    try:
+        with open(output, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow([text or image or "row", "label", *(f"label_{i}" for i in range(2, top + 1))])
+            writer.writerows([example, *labels] for example, labels in zip(shown, best, strict=True))
+    except OSError as error:
+        raise errors.InvalidValue(f"Cannot write {output}: {error.strerror}.") from error
+
+
+@app.command()
+def evaluate(
+    source: Annotated[Path, typer.Argument(help="A .csv, .parquet or .npz file, or a folder of images by label.")],
+    model: Model,
+    text: Text = None,
+    image: Image = None,
+    features: Features = None,
+    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="The test data is public: exact accuracy, free.")] = False,
+    epsilon: Annotated[
+        float | None, typer.Option(help="The test data is private: noisy accuracy, paid for in the ledger.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Public name of the test data; the file's name by default.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure accuracy: exactly on public test data, or with noise on private data.
+
+    Example: `reticent evaluate test.csv --model model/ --text note --label code --public`
+    """
+    from reticent.classifier import load
+    from reticent.sensitive.sources import Columns, read
+
+    if public == (epsilon is not None):
+        raise errors.InvalidValue("Expected --public for public test data, or --epsilon E for private data.")
+    classifier = load(model)
+    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label))
+    if examples.labels is None:
+        raise errors.InvalidValue("Expected the column with the labels: --label.")
+    if epsilon is None:
+        accuracy = classifier.score(examples.inputs, examples.labels)
+    else:
+        task = f"evaluation {source.stem if name is None else name}"
+        accuracy = classifier.private_score(examples.inputs, examples.labels, epsilon=epsilon, name=task)
+    facts = {"accuracy": accuracy, "public": public, "epsilon": epsilon}
+    typer.echo(json.dumps(facts, indent=2) if as_json else f"accuracy {accuracy:.4f}{'' if public else ' (noisy)'}")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the report and the model go.")] = Path("demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Tell the whole story on embedded data, offline: a hospital codes diagnoses.
+
+    Example: `reticent demo --out demo/`
+    """
+    from reticent.lab import demo as story
+
+    facts = story.run(out, say=(lambda _: None) if as_json else _console().print)
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
 
 
 @app.command()
@@ -180,6 +361,27 @@ def _console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=200)
 
 
+def _encoder(name: str) -> Any:  # noqa: ANN401
+    from reticent import encoders
+
+    known: dict[str, Any] = {"minilm": encoders.minilm, "efficientnet-lite0": encoders.efficientnet_lite0}
+    if name == "none":
+        return None
+    if name not in known:
+        raise errors.InvalidValue(f"Expected an encoder out of {', '.join(known)}, none, got {name}.")
+    return known[name]()
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise errors.InvalidValue(f"No file at {path}.")
+    return path
+
+
+def _list(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",")) if text else ()
+
+
 def _share(text: str) -> float | Literal["auto"]:
     if text == "auto":
         return "auto"
@@ -196,56 +398,3 @@ def _plot_plan(path: Path, budget: Budget, chosen: planning.Plan) -> None:
     weight = planning.DEFAULT_COUNT_WEIGHT if chosen.count_weight is None else chosen.count_weight
     figure = plots.drop_probability(budget, mechanism=chosen.mechanism, share=share, count_weight=weight)
     figure.save(plots.check_path(path))
-
-
-def _plan_table(plans: list[planning.Plan]) -> Table:
-    first = plans[0]
-    table = Table(box=box.SIMPLE_HEAD, title=f"Releasing labels at epsilon {first.epsilon:g}, delta {first.delta:g}")
-    table.add_column("mechanism", no_wrap=True)
-    table.add_column("threshold", justify="right")
-    for c in first.classes:
-        table.add_column(f"Pr[{c.size}]", justify="right")
-    for heading in ("50 % at", "99 % at", "noise", "price"):
-        table.add_column(heading, justify="right")
-    for p in plans:
-        price = "-" if p.sigma is None else f"+{p.sigma / p.sigma_without_labels - 1:.2%}"
-        table.add_row(
-            p.mechanism,
-            f"{p.threshold:.1f}",
-            *(_probability(c.release_probability) for c in p.classes),
-            str(p.smallest_class_50),
-            str(p.smallest_class_99),
-            "-" if p.sigma is None else f"{p.sigma:.4f}",
-            price,
-        )
-    bounds = [_probability(c.upper_bound) for c in first.classes]
-    table.add_row(
-        "any, at most", "", *bounds, "", "", f"{first.sigma_without_labels:.4f}", "labels public", style="dim"
-    )
-    return table
-
-
-def _plan_notes(chosen: planning.Plan, tasks: int, *, asked: bool) -> list[str]:
-    notes = [
-        "Pr[n]: probability that a class with n examples in a task is released. Noise: standard deviation on a sum of "
-        "unit vectors. Price: noise added by releasing labels."
-    ]
-    if chosen.count_weight is not None:
-        notes.append(f"{chosen.mechanism}: count weight c^2 = {chosen.count_weight:.4g}.")
-    if asked and chosen.classes[0].release_probability < planning.SURE:
-        notes.append(f"A class of {chosen.classes[0].size} is not released with probability {planning.SURE} here.")
-    if tasks > 1:
-        spread = ", ".join(
-            f"{c.size}: {_probability(-math.expm1(tasks * math.log1p(-min(c.release_probability, 1 - 1e-16))))}"
-            for c in chosen.classes
-        )
-        notes.append(f"Known after {tasks} tasks with as many examples in each ({chosen.mechanism}): {spread}.")
-        if chosen.sigma is not None:
-            notes.append(f"A sum over {tasks} tasks carries noise {chosen.sigma * math.sqrt(tasks):.4f}.")
-    return notes
-
-
-def _probability(value: float) -> str:
-    if value in (0.0, 1.0) or 1e-4 <= value <= 1 - 1e-4:
-        return f"{value:.4f}"
-    return f"{value:.1e}" if value < 0.5 else f"1 - {1 - value:.0e}"

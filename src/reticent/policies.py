@@ -27,11 +27,13 @@ class PublicLabels:
 
     labels: tuple[Label, ...]
     remap: Remap | None = field(default=None, hash=False)
+    space: LabelSpace = field(init=False, repr=False, compare=False)
 
     def __init__(self, labels: Iterable[Label], remap: Remap | None = None) -> None:
         if isinstance(labels, str):
             raise errors.InvalidValue("Expected a list of labels, got one string.")
-        object.__setattr__(self, "labels", LabelSpace(tuple(labels)).labels)
+        object.__setattr__(self, "space", LabelSpace(tuple(labels)))  # checked and indexed once, however large
+        object.__setattr__(self, "labels", self.space.labels)
         if remap is not None and not isinstance(remap, Taxonomy | Mapping) and not callable(remap):
             raise errors.InvalidValue("Expected remap to be a Taxonomy, a dict or a function.")
         object.__setattr__(self, "remap", remap)

@@ -76,11 +76,8 @@ def sum_by_label(
     if features.ndim != 2 or features.shape[0] != len(labels):
         raise errors.InvalidValue("Expected features of shape (n, K) and n labels.")
     width = features.shape[1]
-    known_slots = {label: i for i, label in enumerate(known.labels)}
     names = [canonical(label) for label in labels]
-    slots = np.fromiter(
-        (-1 if name is None else known_slots.get(name, -1) for name in names), dtype=np.int64, count=len(names)
-    )
+    slots = np.fromiter((-1 if name is None else known.row(name) for name in names), dtype=np.int64, count=len(names))
     found: dict[Label, int] = {}
     owners = np.full(len(names), -1, dtype=np.int64)
     if count_weight > 0:

@@ -4,13 +4,14 @@ Rounded Gaussians: round(s + Z) = s + round(Z) for an integer s, so adding round
 post-processing of the continuous Gaussian mechanism, and its calibration holds, if round(Z) is sampled exactly.
 """
 
+import functools
 import hashlib
 import math
 import os
 import threading
 import weakref
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from reticent import errors, precision
 from reticent.selection import COIN_BITS
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
 _CHUNK = 1 << 14
@@ -32,6 +34,8 @@ _MARGIN = 1e-14
 # Further out (about 4 draws in a million) the exact path decides: there 63 bits are not fine enough.
 _TAIL = 4.6
 _LARGEST_SIGMA = 2.0**52
+# Error of a probability computed with 64 bits more than were drawn, in units of the last bit drawn: far below this.
+_HAIR = 2.0**-32
 
 
 class NoiseSource:
@@ -43,6 +47,8 @@ class NoiseSource:
       - It cannot be copied or pickled: the same noise is never used twice.     test_source_cannot_be_copied
       - `rounded_gaussian` has exactly the law of round(N(0, sigma^2)).  test_rounded_gaussian_follows_its_pmf
       - `coins` compare 256 bits with a probability given to 256 bits.   test_coins_are_exact_in_the_tail
+      - `below` and `heads` have exactly the probabilities they are given: what float64 cannot decide is decided in
+        high precision, with more bits.                                  test_both_roads_of_coins_agree
       - `seeded()` sources say `private = False`; releases and ledger rows repeat it.
 
     Example:
@@ -102,6 +108,79 @@ class NoiseSource:
         size = COIN_BITS // 8
         numbers = (int.from_bytes(drawn[at : at + size], "little") for at in range(0, len(drawn), size))
         return np.array([number < t for number, t in zip(numbers, thresholds, strict=True)], dtype=np.bool_)
+
+    def below(self, low: Floats, high: Floats, exact: Callable[[int, Any], Any]) -> npt.NDArray[np.bool_]:
+        """Returns coins that are true with probabilities known by bounds, and exactly where the bounds do not decide.
+
+        Args:
+            low: Lower bounds of the probabilities.
+            high: Upper bounds.
+            exact: From the index of a coin and an mpmath context to its probability, to within a part 2^-p for p bits
+                of the context.
+        """
+        words = self.words(len(low))
+        uniform = words * _WORD  # the uniform number lies in [word, word + 1) / 2^64; the conversion is off by 2^-53
+        true = uniform * (1 + 2.0**-51) + 2 * _WORD <= low
+        doubtful = ~true & (uniform * (1 - 2.0**-51) < high)
+        for index in np.flatnonzero(doubtful).tolist():
+            true[index] = self._is_below(int(words[index]), functools.partial(exact, index))
+        return true
+
+    def _is_below(self, bits: int, exact: Callable[[Any], Any]) -> bool:
+        """Decides whether the uniform number that begins with these 64 bits is below a probability."""
+        drawn = 64
+        while True:
+            with precision.bits(drawn + 64) as mp:
+                boundary = mp.ldexp(exact(mp), drawn)
+                if bits + 1 <= boundary - _HAIR:
+                    return True
+                if bits >= boundary + _HAIR:
+                    return False
+            bits, drawn = self._more(bits, drawn)
+
+    def heads(self, n: int, chance: Callable[[Any], Any]) -> Ints:
+        """Returns which of n independent coins show heads, in order, at a cost that follows the heads alone.
+
+        The number of tails before the next heads is floor(ln U / ln(1 - chance)).
+
+        Args:
+            n: How many coins.
+            chance: From an mpmath context to the probability of heads, above 0 and below 1.
+        """
+        with precision.bits(128) as mp:
+            decay = float(mp.log1p(-chance(mp)))
+        if not -math.inf < decay < 0:
+            raise errors.InvalidValue("Expected a chance above 0 and below 1.")
+        found: list[Ints] = []
+        at = -1
+        while at < n:
+            expected = -(n - at) * math.expm1(decay)
+            words = self.words(math.ceil(expected + 4 * math.sqrt(expected)) + 4)
+            uniform = np.maximum(words * _WORD, _WORD)
+            tails = np.log(uniform) / decay
+            # the conversion, the logarithms and the division are off by a few 2^-53, the uniform number by its last bit
+            error = (2.0**-50 + 4 * _WORD / uniform) / -decay + 2.0**-49 * tails
+            gaps = np.floor(tails)
+            doubtful = (np.floor(tails - error) != gaps) | (np.floor(tails + error) != gaps) | (words == 0)
+            for index in np.flatnonzero(doubtful):
+                gaps[index] = min(self._gap(int(words[index]), chance), n)
+            places = at + np.cumsum(np.minimum(gaps, n).astype(np.int64) + 1)
+            found.append(places[places < n])
+            at = int(places[-1])
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+    def _gap(self, bits: int, chance: Callable[[Any], Any]) -> int:
+        """Returns floor(ln U / ln(1 - chance)) exactly, for U in [bits, bits + 1) / 2^64."""
+        drawn = 64
+        while True:
+            with precision.bits(drawn + 64) as mp:
+                if bits > 0:
+                    decay = mp.log1p(-chance(mp))
+                    most, least = (mp.log(mp.ldexp(end, -drawn)) / decay for end in (bits, bits + 1))
+                    error = mp.ldexp(most + 1 - 1 / decay, -drawn - 32)
+                    if mp.floor(least - error) == mp.floor(most + error):
+                        return int(mp.floor(most))
+            bits, drawn = self._more(bits, drawn)
 
     def rounded_gaussian(self, sigma: float, shape: int | tuple[int, ...]) -> Ints:
         """Returns integers with exactly the law of round(N(0, sigma^2))."""

@@ -39,8 +39,16 @@ class Model:
         return known
 
     def with_release(self, release: Release) -> "Model":
-        """Returns the model that also knows this release."""
-        return replace(self, releases=(*self.releases, release))
+        """Returns the model that also knows this release; the label space is not gone through again."""
+        model = replace(self, releases=(*self.releases, release))
+        model.__dict__["labels"] = self.labels.union(release.labels)
+        return model
+
+    @cached_property
+    def live(self) -> npt.NDArray[np.int64]:
+        """Rows of the label space that have a block in any release, ascending."""
+        rows = [release.parameters["rows"] for release in self.releases if "rows" in release.parameters]
+        return np.unique(np.concatenate(rows)).astype(np.int64) if rows else np.zeros(0, np.int64)
 
     @cached_property
     def _weights(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
@@ -48,7 +56,7 @@ class Model:
         learned = [release for release in self.releases if "sums" in release.parameters]
         if not learned:
             return np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
-        rows = np.unique(np.concatenate([release.parameters["rows"] for release in learned])).astype(np.int64)
+        rows = self.live
         width = learned[0].parameters["sums"].shape[1]
         sums = np.zeros((len(rows), len(learned), width), np.float32)
         noise = np.full((len(rows), len(learned)), np.inf)
@@ -57,6 +65,13 @@ class Model:
             sums[at, t] = release.parameters["sums"]
             noise[at, t] = release.parameters["noise"]
         return rows, self.combine(Blocks(sums, noise, len(self.labels))).astype(np.float32)
+
+    @cached_property
+    def _winners(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        """The rows that may win, and their weights: the others cost no time."""
+        rows, weights = self._weights
+        able = np.any(weights != 0, axis=1)
+        return rows[able], np.ascontiguousarray(weights[able])
 
     def scores(self, features: Floats) -> npt.NDArray[np.float32]:
         """Returns one score per example and known label; labels without a block score 0."""
@@ -72,7 +87,9 @@ class Model:
 
     def top(self, features: Floats, k: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
         """Returns the rows of the k best labels of each example and their scores, best first; row -1 is no label."""
-        rows, weights = self._weights
+        rows, weights = self._winners
+        if k > len(rows):  # those that may not win score 0, and fill up
+            rows, weights = self._weights
         best = np.full((len(features), k), -1, np.int64)
         scores = np.full((len(features), k), -np.inf, np.float32)
         if not len(rows):
@@ -87,10 +104,10 @@ class Model:
 
     def names(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
         """Returns the labels of rows; -1 is the public constant UNKNOWN."""
-        table = np.empty(len(self.labels) + 1, dtype=object)
-        table[:-1] = self.labels.labels
-        table[-1] = UNKNOWN
-        named: npt.NDArray[np.object_] = table[rows]
+        found, places = np.unique(rows, return_inverse=True)
+        known = self.labels.labels
+        table = np.fromiter((known[row] if row >= 0 else UNKNOWN for row in found), dtype=object, count=len(found))
+        named: npt.NDArray[np.object_] = table[places].reshape(rows.shape)
         return named
 
 

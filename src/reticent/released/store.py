@@ -18,8 +18,10 @@ from reticent.labels import Label, LabelSpace
 from reticent.released.release import Release
 
 MANIFEST = "manifest.json"
+LABELS = "labels.json"
 RELEASES = "releases"
 FORMAT = 1
+_NAMES = "labels"
 
 
 def write_manifest(folder: Path, settings: Mapping[str, Any]) -> None:
@@ -44,17 +46,30 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return checked
 
 
+def write_labels(folder: Path, labels: LabelSpace) -> dict[str, str]:
+    """Writes the public labels, once for all tasks, and returns their entry for the manifest."""
+    blob = _labels_to_json(labels)
+    _write(folder / LABELS, blob)
+    return {"file": LABELS, "sha256": hashlib.sha256(blob).hexdigest()}
+
+
+def read_labels(folder: Path, entry: Mapping[str, str]) -> tuple[Label, ...]:
+    """Reads the public labels and checks their digest."""
+    return _labels_from_json(_read(folder, entry))
+
+
 def write_release(folder: Path, number: int, release: Release) -> dict[str, str]:
     """Writes one release and returns its entry for the manifest: file name and digest."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", release.task).strip("-.") or "task"
     file = f"{RELEASES}/{number:04d}-{name[:60]}.safetensors"
     about = {
         "task": release.task,
-        "labels": json.dumps([_label_to_json(label) for label in release.labels.labels]),
         "event": json.dumps(events.to_json(release.event)),
         "private": json.dumps(release.private),
     }
     arrays = {key: np.ascontiguousarray(array) for key, array in release.parameters.items()}
+    # not in the header, which safetensors limits to 100 MB
+    arrays[_NAMES] = np.frombuffer(_labels_to_json(release.labels), dtype=np.uint8)
     blob = safetensors.numpy.save(arrays, metadata=about)
     (folder / RELEASES).mkdir(exist_ok=True)
     _write(folder / file, blob)
@@ -63,18 +78,12 @@ def write_release(folder: Path, number: int, release: Release) -> dict[str, str]
 
 def read_release(folder: Path, entry: Mapping[str, str]) -> Release:
     """Reads one release and checks its digest."""
-    file = folder / entry["file"]
-    try:
-        blob = file.read_bytes()
-    except OSError as error:
-        raise errors.InvalidValue(f"{file} is missing or unreadable. Restore it from a backup.") from error
-    if hashlib.sha256(blob).hexdigest() != entry["sha256"]:
-        raise errors.InvalidValue(f"{file} is damaged: its digest differs. Restore it from a backup.")
-    with safetensors.safe_open(file, framework="np") as opened:
+    _read(folder, entry)
+    with safetensors.safe_open(folder / entry["file"], framework="np") as opened:
         about = opened.metadata()
         parameters = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118 (not a mapping)
     event = events.from_json(json.loads(about["event"]))
-    labels = tuple(label_from_json(label) for label in json.loads(about["labels"]))
+    labels = _labels_from_json(parameters.pop(_NAMES).tobytes())
     return Release(
         task=about["task"],
         labels=LabelSpace(labels, event),
@@ -88,14 +97,28 @@ def _label_to_json(label: Label) -> Any:  # noqa: ANN401
     return [_label_to_json(part) for part in label] if isinstance(label, tuple) else label
 
 
-def labels_to_json(labels: LabelSpace) -> list[Any]:
-    """Returns labels as plain JSON values; tuples become lists."""
-    return [_label_to_json(label) for label in labels.labels]
+def _label_from_json(value: Any) -> Label:  # noqa: ANN401
+    return tuple(_label_from_json(part) for part in value) if isinstance(value, list) else value
 
 
-def label_from_json(value: Any) -> Label:  # noqa: ANN401
-    """Returns the label that was stored."""
-    return tuple(label_from_json(part) for part in value) if isinstance(value, list) else value
+def _labels_to_json(labels: LabelSpace) -> bytes:
+    return json.dumps([_label_to_json(label) for label in labels.labels]).encode()
+
+
+def _labels_from_json(blob: bytes) -> tuple[Label, ...]:
+    return tuple(_label_from_json(label) for label in json.loads(blob))
+
+
+def _read(folder: Path, entry: Mapping[str, str]) -> bytes:
+    """Reads a file of the manifest and checks its digest."""
+    file = folder / entry["file"]
+    try:
+        blob = file.read_bytes()
+    except OSError as error:
+        raise errors.InvalidValue(f"{file} is missing or unreadable. Restore it from a backup.") from error
+    if hashlib.sha256(blob).hexdigest() != entry["sha256"]:
+        raise errors.InvalidValue(f"{file} is damaged: its digest differs. Restore it from a backup.")
+    return blob
 
 
 def _write(file: Path, content: bytes) -> None:

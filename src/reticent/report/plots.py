@@ -1,10 +1,9 @@
 """Figures: matplotlib draws them, `save` writes a PNG or one self-contained HTML page."""
 
-import html
 import importlib
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,24 +12,12 @@ import numpy as np
 
 from reticent import confidence, errors, planning
 from reticent.budget import Budget
+from reticent.report import page
 
 # Okabe and Ito: told apart with every kind of colour vision, and by lightness in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DROP_EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem;
-  color: #1b1b1b; background: #fff; }}
-figure {{ margin: 0; }} svg {{ width: 100%; height: auto; }} h1 {{ font-size: 1.4rem; }}
-@media (prefers-color-scheme: dark) {{ body {{ background: #16181d; color: #e8e8e8; }}
-  figure {{ background: #fff; border-radius: 8px; padding: .5rem; }} }}
-</style></head>
-<body><h1>{title}</h1><p>{caption}</p><figure role="img" aria-label="{caption}">{svg}</figure></body></html>
-"""
 
 
 class Played(Protocol):
@@ -88,10 +75,13 @@ class Figure:
         return buffer.getvalue()
 
     def _page(self) -> str:
+        return page.page(self.title, [page.figure(self.caption, self.svg())])
+
+    def svg(self) -> str:
+        """Returns the figure as an inline SVG element."""
         buffer = io.StringIO()
-        self._figure.savefig(buffer, format="svg")
-        svg = re.sub(r"^.*?(?=<svg)", "", buffer.getvalue(), count=1, flags=re.DOTALL)
-        return _PAGE.format(title=html.escape(self.title), caption=html.escape(self.caption), svg=svg)
+        self._figure.savefig(buffer, format="svg", transparent=True)
+        return re.sub(r"^.*?(?=<svg)", "", buffer.getvalue(), count=1, flags=re.DOTALL)
 
 
 def check_path(path: Path) -> Path:
@@ -162,5 +152,36 @@ def attack_accuracy(remedies: Sequence[Played], naive: Sequence[Played]) -> Figu
     figure.axes.set_xticks([0.1, 0.25, 0.5, 1, 2, 4, 8], ["0.1", "0.25", "0.5", "1", "2", "4", "8"])
     figure.axes.minorticks_off()
     figure.axes.set_ylim(0.45, 1.03)
+    figure.axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def accuracy_by_task(series: Mapping[str, Sequence[float]], tasks: Sequence[str]) -> Figure:
+    """Draws accuracy on everything seen so far, after each task."""
+    figure = Figure(
+        "Accuracy after each task",
+        "Share of right answers on held-out examples of all tasks learned so far.",
+    )
+    for i, (name, values) in enumerate(series.items()):
+        figure.axes.plot(range(1, len(values) + 1), values, marker=MARKERS[i], color=COLOURS[i], label=name)
+    figure.axes.set_xticks(range(1, len(tasks) + 1), tasks)
+    figure.axes.set(xlabel="after learning", ylabel="accuracy on all tasks so far")
+    figure.axes.set_ylim(0, 1)
+    figure.axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def labels_by_size(sizes: Sequence[int], released: Sequence[bool], probabilities: Sequence[float]) -> Figure:
+    """Draws which labels were released against their size. For public data only: sizes are sensitive."""
+    figure = Figure(
+        "Which labels were released?",
+        "Each point is a label at the number of its examples; the line is the planned probability of release.",
+    )
+    order = np.argsort(sizes)
+    figure.axes.plot(np.array(sizes)[order], np.array(probabilities)[order], color="black", label="planned probability")
+    for kept, colour, marker, name in ((True, COLOURS[2], "o", "released"), (False, COLOURS[1], "x", "dropped")):
+        at = [size for size, shown in zip(sizes, released, strict=True) if shown == kept]
+        figure.axes.plot(at, [float(kept)] * len(at), marker, color=colour, alpha=0.6, label=f"{name}: {len(at)}")
+    figure.axes.set(xlabel="examples of the label", ylabel="released (1) or dropped (0)")
     figure.axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure

@@ -30,7 +30,7 @@ class Task:
     __slots__ = ("inputs", "labels", "units")
 
     def __init__(self, inputs: Any, labels: Any, units: Any = None) -> None:  # noqa: ANN401
-        self.inputs: Sequence[object] | npt.NDArray[Any] = inputs if isinstance(inputs, np.ndarray) else list(inputs)
+        self.inputs: Sequence[object] | npt.NDArray[Any] = _inputs(inputs)
         self.labels = _column("labels", labels, self.inputs)
         self.units = None if units is None else _column("units", units, self.inputs)
 
@@ -56,6 +56,15 @@ class Task:
                 kept.append(i)
         inputs = self.inputs[kept] if isinstance(self.inputs, np.ndarray) else [self.inputs[i] for i in kept]
         return Task(inputs, [self.labels[i] for i in kept])
+
+
+def _inputs(values: Any) -> Sequence[object] | npt.NDArray[Any]:  # noqa: ANN401
+    """Arrays and frames of numbers stay arrays; a column of anything else is a list."""
+    if hasattr(values, "to_numpy"):  # pandas, polars, pyarrow
+        values = values.to_numpy()
+    if isinstance(values, np.ndarray):
+        return values if values.ndim > 1 else values.tolist()
+    return list(values)
 
 
 def _column(name: str, values: Any, inputs: Sequence[object] | npt.NDArray[Any]) -> list[object]:  # noqa: ANN401

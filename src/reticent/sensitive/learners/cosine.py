@@ -12,6 +12,7 @@ from reticent import errors, events
 from reticent.budget import Budget
 from reticent.gate import bounds, grid
 from reticent.gate.ledger import Ledger
+from reticent.gate.live import LiveGaussian, SparseSums
 from reticent.gate.mechanisms import GaussianSum, JointGaussian, SelectLabels
 from reticent.gate.noise import NoiseSource
 from reticent.labels import Label, LabelSpace
@@ -37,12 +38,13 @@ class Learner(Protocol):
         *,
         name: str,
         known: LabelSpace,
+        live: npt.NDArray[np.int64],
         encoder: Encode | None,
         budget: Budget,
         ledger: Ledger,
         rng: NoiseSource,
     ) -> Release:
-        """Spends, draws, and returns what may be published of the task."""
+        """Spends, draws, and returns what may be published of the task; `live` are the rows published before."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Cosine:
 
     Args:
         combine: How the tasks' sums become one weight vector per label.
+        keep_all: Publish the noisy sums of all public labels, however many; else beyond 2,000 labels only those that
+            stand out from the noise, and of labels that did before.
 
     Example:
         >>> Cosine() == Cosine.paper()
@@ -64,11 +68,12 @@ class Cosine:
     """
 
     combine: denoise.Combine = denoise.rank_one
+    keep_all: bool = False
 
     @classmethod
     def paper(cls) -> "Cosine":
-        """The paper's algorithm: total sums, plain cosine."""
-        return cls(combine=denoise.total)
+        """The paper's algorithm: noisy sums of every label, added up, plain cosine."""
+        return cls(combine=denoise.total, keep_all=True)
 
     def learn_task(
         self,
@@ -77,22 +82,24 @@ class Cosine:
         *,
         name: str,
         known: LabelSpace,
+        live: npt.NDArray[np.int64],
         encoder: Encode | None,
         budget: Budget,
         ledger: Ledger,
         rng: NoiseSource,
     ) -> Release:
-        """Releases the noisy sums of every known label, and new labels as the policy says."""
+        """Releases the noisy sums of known labels, and new labels as the policy says."""
         task = task.capped(budget.examples_per_person)
         features = task.inputs if encoder is None else encoder(task.inputs)
         if not isinstance(features, np.ndarray) or features.ndim != 2 or features.dtype.kind not in "fiu":
             raise errors.InvalidValue("Expected features of shape (n, K), or an encoder that makes them.")
-        members = set(known.labels)
         if isinstance(policy, PublicLabels):
             gaussian = policy.sums(budget)
             ledger.spend(gaussian, task=name, private=rng.private)
-            places = [policy.resolve(label, members) for label in task.labels]
-            return _sums(features, places, known, LabelSpace(()), gaussian, gaussian, name, rng)
+            places = [policy.resolve(label, known) for label in task.labels]
+            if self.keep_all:
+                return _sums(features, places, known, LabelSpace(()), gaussian, gaussian, name, rng)
+            return _public(features, places, known, LiveGaussian(gaussian, len(known), live), name, rng)
         if policy.selection is None:
             joint = policy.joint(budget)
             ledger.spend(joint, task=name, private=rng.private)
@@ -102,11 +109,28 @@ class Cosine:
         ledger.spend(event, task=name, private=rng.private)
         counts = bounds.count_by_label(task.labels)
         if policy.remember:  # what is known needs no second release
-            counts = {label: n for label, n in counts.items() if label not in members}
+            counts = {label: n for label, n in counts.items() if label not in known}
         released = SelectLabels(chosen)(counts, rng=rng)
-        new = LabelSpace(tuple(label for label in released if label not in members), event)
+        new = LabelSpace(tuple(label for label in released if label not in known), event)
         updated = None if policy.remember else set(released)
         return _sums(features, task.labels, known, new, gaussian, event, name, rng, updated=updated)
+
+
+def _public(
+    features: npt.NDArray[np.floating],
+    places: Sequence[Label | None],
+    known: LabelSpace,
+    mechanism: LiveGaussian,
+    name: str,
+    rng: NoiseSource,
+) -> Release:
+    """Sums only what has examples; the mechanism draws for all other labels as if they had been summed too."""
+    rows = sorted({known.row(place) for place in places if place is not None})
+    found = LabelSpace(tuple(known.labels[row] for row in rows))
+    exact = bounds.sum_by_label(features, places, known=found, count_weight=0.0)
+    kept = mechanism(SparseSums(np.array(rows, dtype=np.int64), exact.known), rng=rng)
+    noise = np.full(len(kept.rows), mechanism.event.noise_multiplier)
+    return _release(name, LabelSpace(()), kept.sums / grid.SCALE, noise, kept.rows, mechanism.event, rng)
 
 
 def _joint(

@@ -1,0 +1,122 @@
+"""Any text or image model of the Hugging Face hub, or of a local folder, through transformers."""
+
+import os
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors
+from reticent.encoders import images, text
+from reticent.encoders.encoder import Backend, Encoder, sha256_of_weights
+from reticent.encoders.packages import require
+
+_TOKENS = 256  # longer texts are cut, as with minilm
+
+
+def hf(name: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None) -> Encoder:
+    """A model of the Hugging Face hub or of a local folder; its configuration says whether it reads texts or images.
+
+    Texts: mean of the last hidden states over the first 256 tokens. Images: the class token where the model has one,
+    otherwise the mean over positions. Code that comes with a model is never run.
+
+    Args:
+        name: Such as "google/vit-base-patch16-224-in21k", or a folder.
+        cache: A folder that keeps features between runs, off by default. It holds SENSITIVE data, readable by its
+            owner alone; `wipe_cache()` deletes it.
+
+    Example:
+        >>> hf("google/vit-base-patch16-224-in21k")
+        Encoder(name='hf:google/vit-base-patch16-224-in21k', cache=None)
+    """
+    source = os.fspath(name)
+    return Encoder(
+        name=f"hf:{source}",
+        cache=None if cache is None else Path(cache),
+        load=partial(_load, source),
+        fingerprint=partial(_digest, source),
+        content=partial(_content, source),
+        kinds="OUTu",
+        chunk=256,
+    )
+
+
+def _config(source: str) -> Any:  # noqa: ANN401
+    transformers = require("transformers", extra=text.EXTRA)
+    try:
+        return text.quietly(transformers.AutoConfig.from_pretrained, source, local_files_only=Path(source).is_dir())
+    except (OSError, ValueError) as error:
+        sentence = f"No model {source!r} that transformers can load. Check the name, the folder or the connection."
+        raise errors.ReticentError(sentence) from error
+
+
+def _reads_images(config: Any) -> bool:  # noqa: ANN401
+    words, pixels = hasattr(config, "vocab_size"), hasattr(config, "num_channels")
+    if words == pixels:
+        raise errors.ReticentError("Expected a model of texts or of images; wrap(...) takes any other.")
+    return pixels
+
+
+@lru_cache(maxsize=16)
+def _kind(source: str) -> bool:
+    return _reads_images(_config(source))
+
+
+def _content(source: str, example: object) -> bytes | None:
+    return images.content(example) if _kind(source) else text.content(example)
+
+
+def _tokenizer(source: str) -> Any:  # noqa: ANN401
+    load = require("transformers", extra=text.EXTRA).AutoTokenizer.from_pretrained
+    return text.quietly(load, source, local_files_only=Path(source).is_dir())
+
+
+def _processor(source: str) -> Any:  # noqa: ANN401
+    require("PIL.Image", extra=images.EXTRA)
+    load = require("transformers", extra=text.EXTRA).AutoImageProcessor.from_pretrained
+    return text.quietly(load, source, local_files_only=Path(source).is_dir())
+
+
+def _load(source: str) -> Backend:
+    config = _config(source)
+    local = Path(source).is_dir()
+    if not _reads_images(config):
+        tokenizer = _tokenizer(source)
+        limits = (_TOKENS, tokenizer.model_max_length, getattr(config, "max_position_embeddings", None) or _TOKENS)
+        model = text.load_model(source, local=local)
+        return text.backend(model, tokenizer, width=int(config.hidden_size), tokens=int(min(limits)))
+    processor = _processor(source)
+    model = text.load_model(source, local=local)
+    first = any(key.endswith("cls_token") for key in model.state_dict())
+    return images.backend(partial(_pooled, model, first), partial(_pixels, processor), width=_width(config))
+
+
+def _width(config: Any) -> int:  # noqa: ANN401
+    if hasattr(config, "hidden_size"):
+        return int(config.hidden_size)
+    return int(config.hidden_sizes[-1])  # convolutional models have a width per stage
+
+
+def _pooled(model: Any, first: bool, pixels: Any) -> Any:  # noqa: ANN401
+    hidden = model(pixel_values=pixels).last_hidden_state
+    if hidden.ndim == 4:
+        return hidden.mean((2, 3))
+    return hidden[:, 0] if first else hidden.mean(1)
+
+
+def _pixels(processor: Any, image: Any) -> npt.NDArray[np.float32]:  # noqa: ANN401
+    pixels: npt.NDArray[np.float32] = processor(images=[image], return_tensors="np")["pixel_values"][0]
+    return pixels
+
+
+def _digest(source: str) -> str:
+    config = _config(source).to_dict()
+    public = {key: config[key] for key in sorted(config) if key not in ("_name_or_path", "transformers_version")}
+    if _reads_images(_config(source)):
+        before = _processor(source).to_json_string()
+    else:
+        before = repr(sorted(_tokenizer(source).get_vocab().items()))
+    model = text.load_model(source, local=Path(source).is_dir())
+    return sha256_of_weights(model, repr(public), before, str(_TOKENS))

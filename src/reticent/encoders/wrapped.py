@@ -1,0 +1,87 @@
+"""Any torch module, any callable."""
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors
+from reticent.encoders.encoder import Backend, Encoder, Item, sha256, sha256_of_weights
+
+ROWS = 16
+
+
+def wrap(module_or_callable: Callable[..., Any], *, width: int, name: str, rows: int | None = None) -> Encoder:
+    """Makes an encoder of a torch module or of any callable.
+
+    A module gets stacked float32 (or integer) tensors, is put in evaluation mode, and must treat rows one by one. A
+    callable gets a list of inputs and returns an array of shape (len, width); by default a list of one, because nobody
+    knows whether it lets its rows influence each other. What it raises on gives a row of NaN: try it on a public
+    example first.
+
+    Args:
+        module_or_callable: Public code and weights, not fitted to the sensitive data.
+        width: Number of features.
+        name: What it is called in a manifest; pass the encoder again when the model is loaded.
+        rows: Rows of every batch: 16 for a module; 1 for a callable, more where its rows are independent.
+
+    Example:
+        >>> lengths = wrap(lambda texts: np.array([[len(text), 1.0] for text in texts]), width=2, name="lengths")
+        >>> lengths(["a", "abc", None])
+        array([[ 1.,  1.],
+               [ 3.,  1.],
+               [nan, nan]], dtype=float32)
+    """
+    if not callable(module_or_callable):
+        raise errors.InvalidValue(f"Expected a torch module or a callable, got {type(module_or_callable).__name__}.")
+    width = errors.whole("width", width, at_least=1)
+    module = "torch" in sys.modules and isinstance(module_or_callable, sys.modules["torch"].nn.Module)
+    count = errors.whole("rows", (ROWS if module else 1) if rows is None else rows, at_least=1)
+    prepare, forward = (_arrays, partial(_module, module_or_callable)) if module else (_objects, None)
+    backend = Backend(
+        prepare=prepare, forward=forward or partial(_call, module_or_callable), rows=lambda _: count, width=width
+    )
+    digest = partial(sha256_of_weights, module_or_callable, name) if module else partial(sha256, name.encode())
+    return Encoder(name=name, load=lambda: backend, fingerprint=digest, declared_width=width, kinds="OUTbiuf")
+
+
+def _arrays(examples: Sequence[object]) -> list[Item | None]:
+    return [_array(example) for example in examples]
+
+
+def _array(example: object) -> Item | None:
+    try:
+        array = np.asarray(example)
+    except Exception:
+        return None
+    if array.dtype.kind in "f":
+        return (array.astype(np.float32),)
+    return (array.astype(np.int64),) if array.dtype.kind in "biu" else None
+
+
+def _objects(examples: Sequence[object]) -> list[Item | None]:
+    items: list[Item | None] = []
+    for example in examples:
+        holder = np.empty((), dtype=object)
+        holder[()] = example
+        items.append((holder,))
+    return items
+
+
+def _module(module: Any, item: Item) -> npt.NDArray[Any]:  # noqa: ANN401
+    torch = sys.modules["torch"]
+    training = module.training
+    module.eval()
+    try:
+        with torch.inference_mode():
+            values: npt.NDArray[Any] = module(torch.from_numpy(item[0])).detach().cpu().float().numpy()
+    finally:
+        module.train(training)
+    return values
+
+
+def _call(function: Callable[[list[Any]], Any], item: Item) -> npt.NDArray[Any]:
+    return np.asarray(function(list(item[0])), dtype=np.float32)

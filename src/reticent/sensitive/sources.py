@@ -1,0 +1,165 @@
+"""Read a task from a file: CSV, Parquet, NPZ or a folder of images.
+
+Errors are read from metadata only (header, schema, names of arrays), never from a scan of rows: what a row holds must
+not decide whether an exception appears. Rows that do not parse are left out; columns of a CSV file are text, so no type
+is inferred from the data.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors
+
+_IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns of a file are what; all public.
+
+    Args:
+        text: The column with texts.
+        image: The column with paths of images, relative to the file.
+        features: Columns of numbers, in order; or ("x",) in an NPZ file.
+        label: The column with labels; not needed to predict.
+        unit: The column that says whose example it is.
+    """
+
+    text: str | None = None
+    image: str | None = None
+    features: Sequence[str] = ()
+    label: str | None = None
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        if sum([self.text is not None, self.image is not None, bool(self.features)]) > 1:
+            raise errors.InvalidValue("Expected one kind of input: text, image or features.")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Sensitive: inputs, labels and units of a file, ready for `learn_task`."""
+
+    inputs: Any
+    labels: list[object] | None
+    units: list[object] | None
+
+    def __repr__(self) -> str:
+        return "Examples(<sensitive>)"
+
+
+def read(path: Path, columns: Columns) -> Examples:
+    """Reads a file by its ending, or a folder with one subfolder of images per label."""
+    if path.is_dir():
+        return _folder(path)
+    if not path.is_file():
+        raise errors.InvalidValue(f"No file at {path}.")
+    if path.suffix == ".npz":
+        return _npz(path, columns)
+    if path.suffix in (".csv", ".parquet"):
+        return _table(path, columns)
+    raise errors.InvalidValue(f"Expected a .csv, .parquet or .npz file or a folder of images, got {path.name}.")
+
+
+def _table(path: Path, columns: Columns) -> Examples:
+    wanted = [c for c in (columns.text, columns.image, *columns.features, columns.label, columns.unit) if c]
+    if not (columns.text or columns.image or columns.features):
+        raise errors.InvalidValue("Expected the column with the inputs: --text, --image or --features.")
+    data = _read_csv(path, wanted) if path.suffix == ".csv" else _read_parquet(path, wanted)
+    if columns.text:
+        inputs: Any = data[columns.text]
+    elif columns.image:
+        inputs = [path.parent / str(name) if name is not None else None for name in data[columns.image]]
+    else:
+        inputs = np.column_stack([_numbers(data[name]) for name in columns.features])
+    return Examples(
+        inputs,
+        data[columns.label] if columns.label else None,
+        data[columns.unit] if columns.unit else None,
+    )
+
+
+def _read_csv(path: Path, wanted: list[str]) -> dict[str, list[object]]:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    header = _header(path)
+    _refuse_missing(path, wanted, header)
+    try:
+        table = csv.read_csv(
+            path,
+            parse_options=csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda _: "skip"),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(header, pa.binary()), include_columns=wanted, strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowInvalid:  # nothing but a header, or no row that parses: a task without examples
+        return {name: [] for name in wanted}
+    # decoded here, one value at a time: a byte that is not UTF-8 must not raise
+    return {name: [value.decode("utf-8", "replace") for value in table[name].to_pylist()] for name in wanted}
+
+
+def _header(path: Path) -> list[str]:
+    import csv
+
+    with open(path, newline="", encoding="utf-8", errors="replace") as file:
+        return next(csv.reader(file), [])
+
+
+def _read_parquet(path: Path, wanted: list[str]) -> dict[str, list[object]]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        schema = parquet.read_schema(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise errors.InvalidValue(f"{path.name} is not a readable Parquet file.") from error
+    _refuse_missing(path, wanted, schema.names)
+    table = parquet.read_table(path, columns=wanted)
+    return {name: table[name].to_pylist() for name in wanted}
+
+
+def _npz(path: Path, columns: Columns) -> Examples:
+    names = {"x": columns.features[0] if columns.features else "x", "y": columns.label or "y"}
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            _refuse_missing(path, [names["x"], *([columns.unit] if columns.unit else [])], stored.files)
+            labels = stored[names["y"]].tolist() if names["y"] in stored.files else None
+            units = stored[columns.unit].tolist() if columns.unit else None
+            return Examples(stored[names["x"]], labels, units)
+    except (OSError, ValueError) as error:
+        if isinstance(error, errors.ReticentError):
+            raise
+        raise errors.InvalidValue(f"{path.name} is not a readable NPZ file of plain arrays.") from error
+
+
+def _folder(path: Path) -> Examples:
+    """Paths of images; the label is the name of the folder they are in."""
+    files = sorted(f for f in path.glob("*/*") if f.suffix.lower() in _IMAGES)
+    loose = sorted(f for f in path.glob("*") if f.suffix.lower() in _IMAGES)
+    if loose and not files:
+        return Examples(loose, None, None)
+    return Examples(files, [f.parent.name for f in files], None)
+
+
+def _numbers(values: list[object]) -> npt.NDArray[np.float64]:
+    return np.array([_number(value) for value in values], dtype=np.float64)
+
+
+def _number(value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")
+
+
+def _refuse_missing(path: Path, wanted: Sequence[str | None], there: Sequence[str]) -> None:
+    for name in wanted:
+        if name not in there:
+            shown = ", ".join(there[:20]) or "none"
+            raise errors.InvalidValue(f"No column {name!r} in {path.name}. Its columns: {shown}.")

@@ -1,0 +1,109 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from reticent import errors
+from reticent.sensitive.sources import Columns, read
+from reticent.sensitive.task import Task
+
+TEXT = Columns(text="note", label="code", unit="who")
+
+
+def test_csv_is_text_whatever_it_looks_like(tmp_path):
+    """No type is inferred from rows: 010 stays 010, and a column of numbers does not change type with one row."""
+    file = tmp_path / "march.csv"
+    file.write_text('who,note,code\n1,"a ""quoted"" note",010\n2,"two\nlines",E10\n')
+    found = read(file, TEXT)
+    assert found.inputs == ['a "quoted" note', "two\nlines"]
+    assert found.labels == ["010", "E10"]
+    assert found.units == ["1", "2"]
+    assert "quoted" not in repr(found)
+
+
+def test_rows_that_do_not_parse_are_left_out(tmp_path, capfd):
+    file = tmp_path / "march.csv"
+    file.write_bytes(b"note,code,who\ngood,E10,1\ntoo,many,fields,here\nshort\nbad \xff byte,E11,2\n,,\n")
+    found = read(file, TEXT)
+    assert found.inputs == ["good", "bad \ufffd byte", ""]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_header_alone_is_an_empty_task(tmp_path):
+    file = tmp_path / "march.csv"
+    file.write_text("note,code,who\n")
+    found = read(file, TEXT)
+    assert (found.inputs, found.labels, found.units) == ([], [], [])
+
+
+def test_features_in_columns(tmp_path):
+    file = tmp_path / "march.csv"
+    file.write_text("a,b,code\n1,2,x\n3,oops,y\n,5,z\n")
+    found = read(file, Columns(features=("b", "a"), label="code"))
+    np.testing.assert_array_equal(found.inputs, [[2, 1], [np.nan, 3], [5, np.nan]])
+
+
+def test_parquet(tmp_path):
+    file = tmp_path / "march.parquet"
+    parquet.write_table(pa.table({"note": ["x", None], "code": ["E10", None], "who": [1, 2]}), file)
+    found = read(file, TEXT)
+    assert (found.inputs, found.labels, found.units) == (["x", None], ["E10", None], [1, 2])
+    file.write_bytes(b"junk")
+    with pytest.raises(errors.InvalidValue, match="not a readable Parquet"):
+        read(file, TEXT)
+
+
+def test_npz(tmp_path):
+    file = tmp_path / "march.npz"
+    np.savez(file, x=np.eye(2), y=np.array(["a", "b"]), who=np.array([7, 8]))
+    found = read(file, Columns(unit="who"))
+    assert found.inputs.shape == (2, 2)
+    assert (found.labels, found.units) == (["a", "b"], [7, 8])
+    np.savez(file, x=np.array([{"pickled": 1}], dtype=object))
+    with pytest.raises(errors.InvalidValue, match="plain arrays"):
+        read(file, Columns())
+
+
+def test_image_folders(tmp_path):
+    for name in ("cat/1.png", "dog/2.JPG", "dog/notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    found = read(tmp_path, Columns())
+    assert [f.name for f in found.inputs] == ["1.png", "2.JPG"]
+    assert found.labels == ["cat", "dog"]
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "sentence"),
+    [
+        ("march.csv", Columns(text="text"), "No column 'text' in march.csv. Its columns: note, code, who"),
+        ("march.csv", Columns(label="code"), "column with the inputs"),
+        ("march.txt", TEXT, "Expected a .csv"),
+        ("absent.csv", TEXT, "No file at"),
+    ],
+)
+def test_schema_errors_are_one_sentence(tmp_path, name, columns, sentence):
+    (tmp_path / "march.csv").write_text("note,code,who\nsecret,secret,secret\n")
+    (tmp_path / "march.txt").write_text("x")
+    with pytest.raises(errors.InvalidValue, match=sentence) as refusal:
+        read(tmp_path / name, columns)
+    assert "secret" not in str(refusal.value)
+    with pytest.raises(errors.InvalidValue, match="one kind of input"):
+        Columns(text="a", image="b")
+
+
+def test_frames_are_inputs():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0], "y": ["p", "q"]})
+    task = Task(frame[["a", "b"]], frame["y"])
+    assert np.asarray(task.inputs).shape == (2, 2)
+    assert task.labels == ["p", "q"]
+    assert Task(frame["y"], frame["y"]).inputs == ["p", "q"]
+
+
+def test_polars_frames_are_inputs():
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    frame = polars.DataFrame({"a": [1.0, 2.0], "y": ["p", "q"]})
+    task = Task(frame.select("a"), frame["y"])
+    assert np.asarray(task.inputs).shape == (2, 1)
+    assert task.labels == ["p", "q"]
