@@ -1,0 +1,72 @@
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import reticent as rt
+
+pytest.importorskip("simple_icd_10_cm", reason="simple-icd-10-cm is not installed")
+
+
+def test_diagnoses_are_the_same_for_the_same_seed():
+    from reticent.lab.datasets import icd10cm
+
+    data = icd10cm(chapters=("4", "12"), most_per_block=20)
+    again = icd10cm(chapters=("4", "12"), most_per_block=20)
+    assert data.texts == again.texts
+    assert data.chapter_names == ("4", "12")
+    assert max(data.blocks.count(block) for block in data.blocks) == 20
+    assert 0.1 < np.mean(data.held_out) < 0.3
+    taxonomy = rt.Taxonomy.from_icd10cm()
+    known = set(data.blocks)
+    assert [taxonomy.nearest(code, known) for code in data.codes] == list(data.blocks)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    pytest.importorskip("torch", reason="torch is not installed")
+    from reticent.lab import demo
+
+    out = tmp_path_factory.mktemp("demo")
+    return out, demo.run(out, say=lambda _: None)
+
+
+@pytest.mark.slow
+def test_demo_tells_its_story(ran):
+    out, facts = ran
+    assert facts["attack_accuracy"] == 1.0
+    accuracy = facts["accuracy"]
+    assert accuracy["public labels, ours"] > accuracy["public labels, the paper's"] + 0.15
+    assert accuracy["released labels, ours"] > accuracy["released labels, the paper's"] + 0.08
+    assert facts["spent"]["epsilon"] <= 1.0001
+    model = rt.load(out / "model")
+    assert model.predict(["Type 1 diabetes mellitus without complications"]).tolist() == ["E08-E13"]
+
+
+@pytest.mark.slow
+def test_report_renders(ran, tmp_path):
+    browser = shutil.which("chromium")
+    if browser is None:
+        pytest.skip("no Chromium found")
+    out, _ = ran
+    text = (out / "report.html").read_text()
+    assert text.count("<svg") == 2
+    assert "src=" not in text
+    shot = tmp_path / "shot.png"
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    subprocess.run(
+        [
+            browser,
+            *flags,
+            f"--user-data-dir={tmp_path}/profile",
+            f"--screenshot={shot}",
+            (out / "report.html").as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
+    assert Path(shot).stat().st_size > 10_000
