@@ -272,7 +272,7 @@ def test_calibration_never_overspends(epsilon, delta, n, adjacency):
     assert isinstance(event, events.Gaussian)
     assert accounting.within(event, budget)
     assert event.noise_multiplier == pytest.approx(
-        accounting.gaussian_sigma(budget), rel=3e-5
+        accounting.gaussian_sigma(budget), rel=1e-4
     )  # the closed form is the oracle
 
 

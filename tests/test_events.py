@@ -13,6 +13,8 @@ ALL = [
     events.TruncatedGeometric(epsilon=0.1, delta=1e-6),
     events.OptimalSelection(epsilon=0.1, delta=1e-6),
     events.LaplaceThreshold(epsilon=0.1, delta=1e-6),
+    events.BinaryTest(epsilon=0.1, delta=1e-6),
+    events.Exposure(chance=1e-6),
     events.DpSgd(noise_multiplier=1.1, rate=0.01, steps=500),
     events.Composed((events.Public(), events.Gaussian(noise_multiplier=2.0))),
 ]

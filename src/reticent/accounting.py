@@ -289,7 +289,7 @@ def _near_root(gap: Callable[[float], float], x: float) -> float:
     return x
 
 
-def _smallest_within_budget(gap: Callable[[float], float], start: float, *, tolerance: float = 1e-5) -> float:
+def _smallest_within_budget(gap: Callable[[float], float], start: float, *, tolerance: float = 5e-5) -> float:
     """Returns the smallest x with gap(x) <= 0, to the tolerance and from above; gap falls with x.
 
     A secant aimed a hair to the safe side, kept inside the bracket; near the root two or three calls.

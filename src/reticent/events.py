@@ -123,6 +123,11 @@ class LaplaceThreshold(LabelSelection):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BinaryTest(LabelSelection):
+    """Any epsilon-DP test of a label's own examples; delta is the largest chance that it passes a single one."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DpSgd(Event):
     """Poisson-sampled Gaussian steps: rate and steps are public, an empty batch is a step.
 
@@ -178,6 +183,7 @@ _KINDS: tuple[type[Event], ...] = (
     TruncatedGeometric,
     OptimalSelection,
     LaplaceThreshold,
+    BinaryTest,
     DpSgd,
 )
 

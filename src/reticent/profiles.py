@@ -170,6 +170,8 @@ class OneSelection:
     @cached_property
     def _law(self) -> selection.Floats | None:
         """The law of one label for every size that matters, or None where there are too many."""
+        if isinstance(self.event, events.BinaryTest):  # the test is not part of what is stored
+            return None
         rule = selection.rule(self.event)
         if rule.threshold > 1_000:
             return None

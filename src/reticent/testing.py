@@ -61,7 +61,7 @@ def check_mechanism(mechanism: LabelMechanism, *, trials: int = 20_000, rng: Noi
     if isinstance(event, events.JointGaussian):
         _audit_sums(mechanism, event, 20 * trials, rng)
     else:
-        _audit_labels(event, draw, trials)
+        _audit_labels(event, draw, trials, _rule(mechanism).threshold)
 
 
 def _check_event(event: events.Event) -> None:
@@ -72,7 +72,7 @@ def _check_event(event: events.Event) -> None:
 
 
 def _check_probabilities(mechanism: LabelMechanism) -> None:
-    event, rule = mechanism.event, selection.rule(mechanism.event)
+    event, rule = mechanism.event, _rule(mechanism)
     sizes = selection.sizes_to_check(rule.threshold)
     claimed = mechanism.release_probability(sizes)
     _require(claimed[0] == 0, "A label without examples has a chance of release.")
@@ -116,7 +116,7 @@ def _drawer(mechanism: LabelMechanism, rng: NoiseSource) -> Draw:
 
 
 def _check_draws(mechanism: LabelMechanism, draw: Draw, trials: int) -> None:
-    rule = selection.rule(mechanism.event)
+    rule = _rule(mechanism)
     turn = max(1, math.ceil(rule.threshold))
     half, sure = selection.smallest_class(rule, 0.5), selection.smallest_class(rule, 0.99)
     for size in sorted({0, 1, max(1, turn // 2), max(1, turn - 1), turn, turn + 1, half, sure, 2 * turn + 1}):
@@ -134,9 +134,9 @@ def _check_order(draw: Draw) -> None:
     _require(draw(forth) == draw(back) == in_public_order(forth), "The order of the labels follows the data.")
 
 
-def _audit_labels(event: events.LabelSelection, draw: Draw, trials: int) -> None:
+def _audit_labels(event: events.LabelSelection, draw: Draw, trials: int, turn: float) -> None:
     """Plays the membership game at up to 24 class sizes: a broken mechanism need not turn where it says it does."""
-    last = 2 * math.ceil(selection.rule(event).threshold) + 1
+    last = 2 * math.ceil(max(turn, 0)) + 1
     sizes = np.unique(np.linspace(0, last, 24).astype(np.int64)).tolist()
     for size in sizes:
         hits, alarms = (len(draw(dict.fromkeys(range(trials), n))) for n in (size + 1, size))
@@ -204,6 +204,12 @@ def most_revealing_size(event: events.LabelSelection) -> int:
     sizes = selection.sizes_to_check(rule.threshold)
     gain = rule.release_probability(sizes + 1) - rule.release_probability(sizes)
     return int(sizes[int(np.argmax(gain))])
+
+
+def _rule(mechanism: LabelMechanism) -> selection.Rule:
+    """A mechanism may bring its own formulas; else its event names them."""
+    rule: selection.Rule = getattr(mechanism, "rule", None) or selection.rule(mechanism.event)
+    return rule
 
 
 def _require(condition: bool, sentence: str) -> None:

@@ -93,10 +93,27 @@ def test_audit_alone_catches_half_the_noise(kind):
     from reticent.testing import _audit_labels, _drawer
 
     event = kind(epsilon=1.0, delta=1e-5)
+    turn = selection.rule(event).threshold
     rng = NoiseSource.from_os()
-    _audit_labels(event, _drawer(SelectLabels(event), rng), 20_000)
+    _audit_labels(event, _drawer(SelectLabels(event), rng), 20_000, turn)
     with pytest.raises(AssertionError, match="attacker measures"):
-        _audit_labels(event, _drawer(HalfTheNoise(event), rng), 20_000)
+        _audit_labels(event, _drawer(HalfTheNoise(event), rng), 20_000, turn)
+
+
+def gaussian_like(n: int) -> float:
+    """A test that is 1-DP from size 1 on: its odds grow by e at most."""
+    return 1 / (1 + math.exp(12.0 - n))
+
+
+def test_any_private_test_selects_labels():
+    """The paper's generic construction with a test of our own; a test that is not private is caught."""
+    good = SelectLabels.by_test(1.0, gaussian_like)
+    assert good.event.delta == gaussian_like(1)
+    check_mechanism(good)
+    with pytest.raises(AssertionError, match="divergence"):
+        check_mechanism(SelectLabels.by_test(1.0, lambda n: 1 / (1 + math.exp(2 * (12.0 - n)))))
+    with pytest.raises(AssertionError, match="divergence"):
+        check_mechanism(SelectLabels.by_test(1.0, lambda n: 0.9 if n > 5 else 1e-5))
 
 
 @dataclasses.dataclass(frozen=True)

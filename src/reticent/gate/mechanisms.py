@@ -1,7 +1,7 @@
 """Mechanisms: a function plus its cost. Each carries the event to spend before it is called."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -46,14 +46,27 @@ class SelectLabels:
     """
 
     event: events.LabelSelection
+    test: Callable[[int], float] | None = None
+
+    @property
+    def rule(self) -> selection.CountRule:
+        """The formulas behind it."""
+        if self.test is not None:
+            return selection.BinaryTestRule(self.event.epsilon, self.test)
+        return selection.rule(self.event)
+
+    @classmethod
+    def by_test(cls, epsilon: float, test: Callable[[int], float]) -> "SelectLabels":
+        """The paper's generic construction: keeps the labels that any epsilon-DP test of their counts passes."""
+        return cls(selection.BinaryTestRule(epsilon, test).event, test)
 
     def release_probability(self, sizes: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Returns the probability that a label with this many examples is released."""
-        return selection.rule(self.event).release_probability(sizes)
+        return self.rule.release_probability(sizes)
 
     def __call__(self, value: Mapping[Label, int], *, rng: NoiseSource) -> tuple[Label, ...]:
         """Returns the released labels of a mapping from label to count, in public order."""
-        rule = selection.rule(self.event)
+        rule = self.rule
         coin_of = {size: rule.coin(size) for size in set(value.values())}
         passed = rng.coins([coin_of[size] for size in value.values()])
         return in_public_order(label for label, kept in zip(value, passed, strict=True) if kept)

@@ -29,6 +29,7 @@ def noisy_share(
     answers = list(right)
     one = math.floor(grid.SCALE / math.sqrt(2))
     exact = np.array([sum(answers) * one, len(answers) * one], dtype=np.int64)
-    ledger.spend(event, task=name, private=rng.private)
+    row = ledger.spend(event, task=name, private=rng.private)
     hits, total = GaussianSum(event)(exact, rng=rng)
+    ledger.publish(row)
     return float(np.clip(hits / max(total, 1), 0, 1))
