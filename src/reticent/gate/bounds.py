@@ -46,12 +46,17 @@ def unit_rows(features: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6, 0.8], [0.0, 0.0]]
     """
+    rows = np.array(features, dtype=np.float64, order="C")  # a row's bits must not depend on the layout
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        rows = np.ascontiguousarray(features, dtype=np.float64)  # a row's bits must not depend on the layout
-        largest = np.max(np.abs(rows), axis=1, keepdims=True, initial=0.0)
-        rows = np.where(largest > 0, rows / largest, rows)  # so that squares neither overflow nor vanish
-        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
-        return np.where(norms > 0, rows / norms, rows)
+        squares = np.einsum("ij,ij->i", rows, rows)
+        odd = np.flatnonzero(~((squares > 1e-200) & (squares < 1e200)))
+        if len(odd):  # so that squares neither overflow nor vanish
+            largest = np.max(np.abs(rows[odd]), axis=1, keepdims=True, initial=0.0)
+            rows[odd] = np.where(largest > 0, rows[odd] / largest, rows[odd])
+            squares[odd] = np.einsum("ij,ij->i", rows[odd], rows[odd])
+        norms = np.sqrt(squares)
+        rows /= np.where(norms > 0, norms, 1.0)[:, None]
+    return rows
 
 
 def count_by_label(labels: Iterable[object]) -> dict[Label, int]:

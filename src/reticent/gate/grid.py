@@ -41,22 +41,20 @@ def snap(rows: npt.NDArray[np.floating], *, count_weight: float = 0.0) -> Rows:
     """
     if rows.ndim != 2 or rows.shape[1] > _MOST_COLUMNS:
         raise errors.InvalidValue(f"Expected rows of shape (n, K) with K at most {_MOST_COLUMNS}.")
+    room = float(_SQUARED_LIMIT - count_step(count_weight) ** 2)
     with np.errstate(invalid="ignore", over="ignore"):
-        scaled = rows.astype(np.float64) * (math.sqrt(1 - count_weight) * SCALE)
-        # before any cast: int64 squares wrap, and NaN or infinity would pass a later check
-        usable: npt.NDArray[np.bool_] = np.all(np.abs(scaled) <= SCALE, axis=1)
-    scaled[~usable] = 0.0
-    room = _SQUARED_LIMIT - count_step(count_weight) ** 2
-    values = np.trunc(scaled).astype(np.int64)
-    tight = _squares(values) > room
-    if tight.any():
-        values[tight] = np.trunc(scaled[tight] * _SHRINK).astype(np.int64)
-        over = _squares(values) > room
-        values[over] = 0
-        usable &= ~over
-    return Rows(values, usable)
+        scaled = np.multiply(rows, math.sqrt(1 - count_weight) * SCALE, dtype=np.float64)
+        whole = np.trunc(scaled)
+        # in float64: squares of integers up to 2^20 and their sums up to 2^40 are exact, NaN and infinity fail here,
+        # and nothing is cast before it passed (int64 squares wrap)
+        usable: npt.NDArray[np.bool_] = _squares(whole) <= room
+        for i in np.flatnonzero(~usable):
+            shrunk = np.trunc(scaled[i] * _SHRINK)
+            usable[i] = bool(np.all(np.abs(scaled[i]) <= SCALE) and float(shrunk @ shrunk) <= room)
+            whole[i] = shrunk if usable[i] else 0.0
+    return Rows(whole.astype(np.int64), usable)
 
 
-def _squares(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    squares: npt.NDArray[np.int64] = np.einsum("ij,ij->i", values, values)
+def _squares(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    squares: npt.NDArray[np.float64] = np.einsum("ij,ij->i", values, values)
     return squares

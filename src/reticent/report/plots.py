@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from reticent import confidence, errors, planning
 from reticent.budget import Budget
@@ -184,4 +185,15 @@ def labels_by_size(sizes: Sequence[int], released: Sequence[bool], probabilities
         figure.axes.plot(at, [float(kept)] * len(at), marker, color=colour, alpha=0.6, label=f"{name}: {len(at)}")
     figure.axes.set(xlabel="examples of the label", ylabel="released (1) or dropped (0)")
     figure.axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def examples_by_task(table: npt.NDArray[np.int64]) -> Figure:
+    """Draws how many examples each class has in each task of a stream; for public data only."""
+    figure = Figure("Examples per class and task", "Each row is a class, each column a task; darker is more examples.")
+    shown = figure.axes.imshow(table, aspect="auto", cmap="viridis_r", interpolation="nearest")
+    figure.axes.figure.colorbar(shown, label="examples")
+    figure.axes.grid(False)
+    figure.axes.set(xlabel="task", ylabel="class")
+    figure.axes.set_xticks(range(table.shape[1]), [str(t + 1) for t in range(table.shape[1])])
     return figure

@@ -98,7 +98,7 @@ class Cosine:
             ledger.spend(gaussian, task=name, private=rng.private)
             places = [policy.resolve(label, known) for label in task.labels]
             if self.keep_all:
-                return _sums(features, places, known, LabelSpace(()), gaussian, gaussian, name, rng)
+                return noisy_sums(features, places, known, LabelSpace(()), gaussian, gaussian, name, rng)
             return _public(features, places, known, LiveGaussian(gaussian, len(known), live), name, rng)
         if policy.selection is None:
             joint = policy.joint(budget)
@@ -113,7 +113,7 @@ class Cosine:
         released = SelectLabels(chosen)(counts, rng=rng)
         new = LabelSpace(tuple(label for label in released if label not in known), event)
         updated = None if policy.remember else set(released)
-        return _sums(features, task.labels, known, new, gaussian, event, name, rng, updated=updated)
+        return noisy_sums(features, task.labels, known, new, gaussian, event, name, rng, updated=updated)
 
 
 def _public(
@@ -150,7 +150,7 @@ def _joint(
     return _release(name, LabelSpace(noisy.released, event), sums, noise, np.arange(len(sums)), event, rng)
 
 
-def _sums(
+def noisy_sums(
     features: npt.NDArray[np.floating],
     labels: Sequence[object],
     known: LabelSpace,

@@ -1,0 +1,131 @@
+"""Baselines of the paper that are NOT private: they exist to measure what privacy costs.
+
+Nothing here can be reached from a model or the command line. Releases are marked not private, their event is infinite,
+and only the lab's own ledger accepts it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import accounting, errors, events
+from reticent.budget import Budget
+from reticent.classifier import ContinualClassifier
+from reticent.events import Event
+from reticent.gate import bounds, grid
+from reticent.gate.ledger import Ledger
+from reticent.gate.noise import NoiseSource
+from reticent.labels import Label, LabelSpace, in_public_order
+from reticent.policies import Policy, PublicLabels
+from reticent.released import denoise
+from reticent.released.release import Release
+from reticent.sensitive.learners.cosine import Encode, Learner, noisy_sums
+from reticent.sensitive.task import Task
+
+# Exact sums carry no noise; combinations that divide by it need some number.
+_HARDLY_ANY_NOISE = 1e-6
+
+
+class LabLedger(Ledger):
+    """Records everything and refuses nothing, in memory only; its statement says infinity."""
+
+    def _affordable(self, spent: Event, others: list[Event]) -> bool:
+        return True
+
+
+def experiment(learner: Learner, labels: Policy, *, budget: Budget) -> ContinualClassifier:
+    """Returns a classifier for a non-private learner, with a ledger that lets it.
+
+    Example:
+        >>> model = experiment(NoPrivacy(), PublicLabels(["a"]), budget=Budget(epsilon=1.0, delta=1e-5))
+        >>> _ = model.learn_task(np.ones((1, 2)), ["a"], name="march")
+        >>> "NOT PRIVATE" in model.privacy_statement()
+        True
+    """
+    model = ContinualClassifier(learner=learner, labels=labels, budget=budget)
+    model._ledger = LabLedger.create(None, budget)
+    return model
+
+
+def base_dataset(labels: Iterable[object]) -> PublicLabels:
+    """The paper's Base Dataset: every label that occurs anywhere in the data is taken as public. It is not."""
+    return PublicLabels(in_public_order(bounds.count_by_label(labels)))
+
+
+@dataclass(frozen=True)
+class NoPrivacy:
+    """Exact sums of whatever labels there are: the paper's columns without privacy."""
+
+    combine: denoise.Combine = denoise.total
+
+    def learn_task(
+        self,
+        task: Task,
+        policy: Policy,
+        *,
+        name: str,
+        known: LabelSpace,
+        live: npt.NDArray[np.int64],
+        encoder: Encode | None,
+        budget: Budget,
+        ledger: Ledger,
+        rng: NoiseSource,
+    ) -> Release:
+        """Publishes exact sums."""
+        features, labels = _encoded(task, encoder), task.labels
+        new = _new(labels, known)
+        ledger.spend(events.NonPrivate(), task=name, private=False)
+        everything = known.union(new)
+        exact = bounds.sum_by_label(features, labels, known=everything, count_weight=0.0)
+        parameters = {
+            "rows": np.arange(len(everything), dtype=np.int32),
+            "sums": (exact.known / grid.SCALE).astype(np.float32),
+            "noise": np.full(len(everything), _HARDLY_ANY_NOISE, dtype=np.float32),
+        }
+        return Release(task=name, labels=new, parameters=parameters, event=events.NonPrivate(), private=False)
+
+
+@dataclass(frozen=True)
+class LabelOracle:
+    """The paper's Label Oracle: private sums, but each task's labels are read off its data."""
+
+    combine: denoise.Combine = denoise.total
+
+    def learn_task(
+        self,
+        task: Task,
+        policy: Policy,
+        *,
+        name: str,
+        known: LabelSpace,
+        live: npt.NDArray[np.int64],
+        encoder: Encode | None,
+        budget: Budget,
+        ledger: Ledger,
+        rng: NoiseSource,
+    ) -> Release:
+        """Publishes noisy sums of exactly the labels that occur."""
+        features, labels = _encoded(task, encoder), task.labels
+        new = _new(labels, known)
+        gaussian = events.Gaussian(
+            noise_multiplier=accounting.gaussian_sigma(budget), examples_per_person=budget.examples_per_person
+        )
+        event = events.compose(gaussian, events.NonPrivate())
+        ledger.spend(event, task=name, private=False)
+        found: set[Label] = set(bounds.count_by_label(labels))
+        release = noisy_sums(features, labels, known, new, gaussian, event, name, rng, updated=found)
+        return Release(task=name, labels=release.labels, parameters=release.parameters, event=event, private=False)
+
+
+def _encoded(task: Task, encoder: Encode | None) -> npt.NDArray[np.floating]:
+    features = task.inputs if encoder is None else encoder(task.inputs)
+    if not isinstance(features, np.ndarray):
+        raise errors.InvalidValue("Expected features of shape (n, K), or an encoder that makes them.")
+    return features
+
+
+def _new(labels: list[object], known: LabelSpace) -> LabelSpace:
+    found = in_public_order(bounds.count_by_label(labels))
+    return LabelSpace(tuple(label for label in found if label not in known), events.NonPrivate())
