@@ -13,7 +13,8 @@ from reticent.gate import grid
 from reticent.labels import Label, LabelSpace, canonical
 
 Ints = npt.NDArray[np.int64]
-_ROWS_AT_ONCE = 256
+_ROWS_AT_ONCE = 1024
+_BYTES_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -93,18 +94,29 @@ def sum_by_label(
     known_sums = np.zeros((len(known), width), dtype=np.int64)
     vectors = np.zeros((len(found), width), dtype=np.int64)
     counts = np.zeros(len(found), dtype=np.int64)
-    for start in range(0, len(names), _ROWS_AT_ONCE):  # a block at a time, so that it stays in the cache
-        part = slice(start, start + _ROWS_AT_ONCE)
-        rows = unit_rows(features[part])
-        _add(known_sums, grid.snap(rows[slots[part] >= 0]).values, slots[part][slots[part] >= 0])
-        if count_weight > 0:
-            mine = owners[part] >= 0
-            others = grid.snap(rows[mine], count_weight=count_weight)
-            _add(vectors, others.values, owners[part][mine])
-            counts += np.bincount(owners[part][mine][others.kept], minlength=len(found))
+    for weight, places, sums in ((0.0, slots, known_sums), (count_weight, owners, vectors)):
+        mine = np.flatnonzero(places >= 0)
+        for start in range(0, len(mine), _ROWS_AT_ONCE):
+            part = mine[start : start + _ROWS_AT_ONCE]
+            snapped = _snapped(features, part, weight)
+            _add(sums, snapped.values, places[part])
+            if sums is vectors:
+                counts += np.bincount(places[part][snapped.kept], minlength=len(found))
     seen = counts > 0  # a label all of whose rows are unusable was not found
     unknown = tuple(label for label, kept in zip(found, seen, strict=True) if kept)
     return LabelSums(known_sums, unknown, counts[seen], vectors[seen], count_weight)
+
+
+def _snapped(features: npt.NDArray[np.floating], rows: Ints, count_weight: float) -> grid.Rows:
+    """Normalises and snaps rows a few at a time: temporaries that fit the cache need no fresh memory pages."""
+    few = max(1, _BYTES_AT_ONCE // (8 * max(features.shape[1], 1)))
+    values = np.empty((len(rows), features.shape[1]), dtype=np.int64)
+    kept = np.empty(len(rows), dtype=np.bool_)
+    for start in range(0, len(rows), few):
+        part = slice(start, start + few)
+        snapped = grid.snap(unit_rows(features[rows[part]]), count_weight=count_weight)
+        values[part], kept[part] = snapped.values, snapped.kept
+    return grid.Rows(values, kept)
 
 
 def _add(sums: Ints, rows: Ints, owners: Ints) -> None:
