@@ -287,13 +287,25 @@ def test_damaged_models_are_refused(tmp_path):
         rt.load(tmp_path / "m")
 
 
-def test_budget_of_a_ledger_cannot_change(tmp_path):
+def test_an_existing_model_is_not_overwritten(tmp_path):
+    """The natural mistake: the same constructor next month. It must not drop what was learned."""
     learned("public", tmp_path)
+    other = rt.ContinualClassifier(labels=POLICIES["public"](), budget=BUDGET, path=tmp_path)
+    with pytest.raises(errors.InvalidValue, match="Go on with it by load"):
+        other.learn_task(*data(["a"], 10), name="may")
+    assert [r.task for r in rt.load(tmp_path)._model().releases] == ["march", "april"]
+
+
+def test_a_ledger_without_a_manifest_is_completed(tmp_path):
+    """Killed between the two: the same settings go on, another budget does not."""
+    Ledger.create(tmp_path, BUDGET).close()
     other = rt.ContinualClassifier(
         labels=POLICIES["public"](), budget=rt.Budget(epsilon=2.0, delta=1e-5), path=tmp_path
     )
     with pytest.raises(errors.InvalidValue, match="cannot change"):
-        other.learn_task(*data(["a"], 10), name="may")
+        other.learn_task(*data(["a"], 10), name="march")
+    rt.ContinualClassifier(labels=POLICIES["public"](), budget=BUDGET, path=tmp_path).privacy_statement()
+    assert rt.load(tmp_path).classes_.tolist() == ["a", "b", "c"]
 
 
 def test_encoders_are_functions(tmp_path):

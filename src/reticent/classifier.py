@@ -191,7 +191,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         copy._write_all(folder)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return bool(self._model().releases)
+        return hasattr(self, "_state") and bool(self._state.releases)
 
     def _repr_html_(self) -> str:
         import html
@@ -223,6 +223,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _model(self) -> Model:
         if not hasattr(self, "_state"):
+            if self.path is not None and (Path(self.path) / store.MANIFEST).exists():
+                raise errors.InvalidValue(
+                    f"{self.path} holds a model already. Go on with it by load(path), or choose another path."
+                )
             policy = self._policy()
             public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
             combine = denoise.rank_one if self.learner is None else self.learner.combine
@@ -237,6 +241,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 self._ledger = Ledger.open(self.path)
                 if self._ledger.budget != self._budget():
                     raise errors.InvalidValue("Expected the budget that the ledger was made with; it cannot change.")
+                if not (Path(self.path) / store.MANIFEST).exists():  # killed between the two
+                    self._write_all(Path(self.path))
             else:
                 self._ledger = Ledger.create(self.path, self._budget())
                 if self.path is not None:

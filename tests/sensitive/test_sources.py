@@ -13,9 +13,9 @@ TEXT = Columns(text="note", label="code", unit="who")
 def test_csv_is_text_whatever_it_looks_like(tmp_path):
     """No type is inferred from rows: 010 stays 010, and a column of numbers does not change type with one row."""
     file = tmp_path / "march.csv"
-    file.write_text('who,note,code\n1,"a ""quoted"" note",010\n2,"two\nlines",E10\n')
+    file.write_text('who,note,code\n1,"a ""quoted"", note",010\n2,plain,E10\n')
     found = read(file, TEXT)
-    assert found.inputs == ['a "quoted" note', "two\nlines"]
+    assert found.inputs == ['a "quoted", note', "plain"]
     assert found.labels == ["010", "E10"]
     assert found.units == ["1", "2"]
     assert "quoted" not in repr(found)
@@ -27,6 +27,21 @@ def test_rows_that_do_not_parse_are_left_out(tmp_path, capfd):
     found = read(file, TEXT)
     assert found.inputs == ["good", "bad \ufffd byte", ""]
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "bad", ['99,"open quote,E12', "99," + "x" * 2_000_000 + ",E12", '99,"a""b,c"d"",E12', "99,\0,E12"]
+)
+def test_one_line_does_not_change_another(tmp_path, bad):
+    """Else one person's record could take others' out of the data."""
+    good = [f"{i},note {i},E10" for i in range(50)]
+    seen = []
+    for lines in (good, [*good[:20], bad, *good[20:]]):
+        (tmp_path / "march.csv").write_text("\n".join(["who,note,code", *lines]) + "\n")
+        found = read(tmp_path / "march.csv", TEXT)
+        seen.append([note for note, who in zip(found.inputs, found.units or [], strict=True) if who != "99"])
+    assert seen[0] == seen[1]
+    assert len(seen[0]) == 50
 
 
 def test_a_header_alone_is_an_empty_task(tmp_path):

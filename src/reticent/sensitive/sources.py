@@ -1,10 +1,12 @@
 """Read a task from a file: CSV, Parquet, NPZ or a folder of images.
 
 Errors are read from metadata only (header, schema, names of arrays), never from a scan of rows: what a row holds must
-not decide whether an exception appears. Rows that do not parse are left out; columns of a CSV file are text, so no type
-is inferred from the data.
+not decide whether an exception appears. In a CSV file a line is an example and is read by itself, so that no line (an
+open quote, say) changes what another one is; lines that do not parse are left out, and every column is text: no type is
+inferred from the data. Texts that hold line breaks need Parquet.
 """
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,30 +87,18 @@ def _table(path: Path, columns: Columns) -> Examples:
 
 
 def _read_csv(path: Path, wanted: list[str]) -> dict[str, list[object]]:
-    import pyarrow as pa
-    from pyarrow import csv
+    with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
+        header = _fields(next(file, ""))
+        _refuse_missing(path, wanted, header)
+        rows = [row for row in map(_fields, file) if len(row) == len(header)]
+    return {name: [row[header.index(name)] for row in rows] for name in wanted}
 
-    header = _header(path)
-    _refuse_missing(path, wanted, header)
+
+def _fields(line: str) -> list[str]:
     try:
-        table = csv.read_csv(
-            path,
-            parse_options=csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda _: "skip"),
-            convert_options=csv.ConvertOptions(
-                column_types=dict.fromkeys(header, pa.binary()), include_columns=wanted, strings_can_be_null=False
-            ),
-        )
-    except pa.ArrowInvalid:  # nothing but a header, or no row that parses: a task without examples
-        return {name: [] for name in wanted}
-    # decoded here, one value at a time: a byte that is not UTF-8 must not raise
-    return {name: [value.decode("utf-8", "replace") for value in table[name].to_pylist()] for name in wanted}
-
-
-def _header(path: Path) -> list[str]:
-    import csv
-
-    with open(path, newline="", encoding="utf-8", errors="replace") as file:
-        return next(csv.reader(file), [])
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return []
 
 
 def _read_parquet(path: Path, wanted: list[str]) -> dict[str, list[object]]:
@@ -120,7 +110,10 @@ def _read_parquet(path: Path, wanted: list[str]) -> dict[str, list[object]]:
     except (pa.ArrowInvalid, OSError) as error:
         raise errors.InvalidValue(f"{path.name} is not a readable Parquet file.") from error
     _refuse_missing(path, wanted, schema.names)
-    table = parquet.read_table(path, columns=wanted)
+    try:
+        table = parquet.read_table(path, columns=wanted)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise errors.InvalidValue(f"{path.name} is not a readable Parquet file.") from error
     return {name: table[name].to_pylist() for name in wanted}
 
 
