@@ -37,6 +37,12 @@ def test_capping_one_unit_does_not_depend_on_others():
     assert alone == [label for label in among if label in {"a", "b", "c"}] == ["a", "b"]
 
 
+def test_examples_without_an_owner_are_left_out():
+    """Missing ids are all different to a dict (NaN) or all the same (None): neither bounds a person."""
+    units = [float("nan"), float("nan"), None, np.float32("nan"), 1, 1.0, np.int64(1), "x"]
+    assert Task(["t"] * 8, list("abcdefgh"), units).capped(2).labels == ["e", "f", "h"]
+
+
 @pytest.mark.parametrize(
     ("labels", "units"), [(["a"], None), (np.zeros((2, 2)), None), (["a", "b"], [1]), (["a", "b"], np.zeros((2, 1)))]
 )

@@ -1,12 +1,13 @@
 """Task: the sensitive examples of one task, for the time it takes to learn it."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
+from reticent.labels import canonical
 
 
 class Task:
@@ -43,17 +44,19 @@ class Task:
     def capped(self, examples_per_person: int) -> "Task":
         """Returns the task with at most so many examples of each unit: the first ones in their own order.
 
-        The choice depends on a unit's own rows alone. Without unit ids every example is taken as its own person's.
+        The choice depends on a unit's own rows alone; an example whose id is missing (None, NaN) is left out. Without
+        unit ids every example is taken as its own person's.
         """
         if self.units is None:
             return self
-        seen: dict[Hashable, int] = {}
+        seen: dict[object, int] = {}
         kept: list[int] = []
         for i, unit in enumerate(self.units):
-            key = unit if isinstance(unit, Hashable) else repr(unit)
-            seen[key] = seen.get(key, 0) + 1
-            if seen[key] <= examples_per_person:
-                kept.append(i)
+            key = _unit(unit)
+            if key is not None:  # whose it is must be known to bound it
+                seen[key] = seen.get(key, 0) + 1
+                if seen[key] <= examples_per_person:
+                    kept.append(i)
         inputs = self.inputs[kept] if isinstance(self.inputs, np.ndarray) else [self.inputs[i] for i in kept]
         return Task(inputs, [self.labels[i] for i in kept])
 
@@ -65,6 +68,13 @@ def _inputs(values: Any) -> Sequence[object] | npt.NDArray[Any]:  # noqa: ANN401
     if isinstance(values, np.ndarray):
         return values if values.ndim > 1 else values.tolist()
     return list(values)
+
+
+def _unit(value: object) -> object:
+    """Returns what tells units apart, or None where the id is missing."""
+    if value is None or (isinstance(value, float | np.floating) and np.isnan(value)):
+        return None
+    return canonical(value) if canonical(value) is not None else repr(value)
 
 
 def _column(name: str, values: Any, inputs: Sequence[object] | npt.NDArray[Any]) -> list[object]:  # noqa: ANN401
