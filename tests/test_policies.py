@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from reticent import Budget, PublicLabels, ReleasedLabels, Taxonomy, accounting, errors, events, policies
@@ -109,14 +111,16 @@ def test_bad_public_labels_are_refused():
         PublicLabels(["a", 7]),
         PublicLabels(["a"], remap={"b": "a"}),
         PublicLabels(["a"], remap=Taxonomy.from_edges([("b", "a")], otherwise="a")),
+        PublicLabels([("a", 1)], remap=Taxonomy.from_edges([(("b", 2), ("a", 1))], otherwise=("a", 1))),
+        PublicLabels([("a", 1)], remap={("b", 2): ("a", 1)}),
         ReleasedLabels(class_size=50),
         ReleasedLabels.paper(share=0.3),
     ],
 )
 def test_policies_survive_json(policy):
     labels = policy.labels if isinstance(policy, PublicLabels) else ()
-    again = policies.from_json(policies.to_json(policy), labels)
-    assert again == policy
+    stored = json.loads(json.dumps([policies.to_json(policy), policies.remap_to_json(policy)]))
+    assert policies.from_json(stored[0], labels, stored[1]) == policy
 
 
 def test_public_labels_are_indexed_once():

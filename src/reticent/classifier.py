@@ -1,7 +1,7 @@
 """ContinualClassifier: the scikit-learn-like object that owns ledger and releases."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +13,18 @@ from reticent import errors, policies
 from reticent.budget import Budget
 from reticent.labels import Label, LabelSpace, canonical
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
-from reticent.released import denoise, store
-from reticent.released.model import Model
+from reticent.released import store
+from reticent.released.model import Encode, Model, Rule
 from reticent.released.release import Release
+from reticent.released.sums import Sums
+from reticent.statement import Statement
 
 if TYPE_CHECKING:  # learning imports these; predicting does not
     from reticent.gate.ledger import Ledger
     from reticent.gate.noise import NoiseSource
-    from reticent.sensitive.learners.cosine import Encode, Learner
+    from reticent.sensitive.learners.learner import Learner
 
-_COMBINATIONS = {"rank_one": denoise.rank_one, "total": denoise.total}
+_RULES: dict[str, Callable[[dict[str, Any]], Rule]] = {"sums": Sums.from_json}
 
 
 class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -49,10 +51,12 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ['a', 'b']
     """
 
+    _stored_learner: dict[str, Any] | None = None  # what the manifest of a loaded model says
+
     def __init__(
         self,
         *,
-        encoder: "Encode | None" = None,
+        encoder: Encode | None = None,
         labels: Policy | None = None,
         learner: "Learner | None" = None,
         budget: Budget | None = None,
@@ -91,15 +95,14 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"reticent ledger DIR --void {spends[0].row} --reason TEXT."
             )
         release = self._learner().learn_task(
-            Task(X, y, units),
+            Task(X, y, units, name=task_name),
             self._policy(),
-            name=task_name,
             known=model.labels,
-            live=model.live,
             encoder=self.encoder,
             budget=self._budget(),
             ledger=ledger,
             rng=self.noise or NoiseSource.from_os(),
+            past=model.releases,
         )
         ledger.publish(ledger.statement().spends[-1].row)
         self._add(release)
@@ -138,16 +141,16 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> npt.NDArray[np.object_]:  # noqa: ANN401
         """Returns the best known label of each example; `rt.UNKNOWN` while no label is known."""
         model = self._model()
-        return model.names(model.top(self._features(X), 1)[0][:, 0])
+        return model.names(model.top(X, self.encoder, 1)[0][:, 0])
 
     def predict_top_k(self, X: Any, k: int = 5) -> npt.NDArray[np.object_]:  # noqa: ANN401
         """Returns the k best labels of each example, best first, for label spaces of any size."""
         model = self._model()
-        return model.names(model.top(self._features(X), errors.whole("k", k, at_least=1))[0])
+        return model.names(model.top(X, self.encoder, errors.whole("k", k, at_least=1))[0])
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float32]:  # noqa: ANN401
         """Returns one score per example and known label, in the order of `classes_`."""
-        return self._model().scores(self._features(X))
+        return self._model().scores(X, self.encoder)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: ANN401
         """Returns the accuracy. On private data this number is not private: publish it only for public test data."""
@@ -169,7 +172,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def spent(self) -> dict[str, Any]:
         """Returns what one person has lost so far, beside the budget, as plain JSON values."""
-        statement, budget = self._open_ledger().statement(), self._budget()
+        statement, budget = self.statement(), self._budget()
         return {
             "epsilon": statement.now.epsilon,
             "budget": budget.epsilon,
@@ -177,9 +180,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "private": statement.private,
         }
 
+    def statement(self) -> Statement:
+        """Returns what was spent, on what, under which assumptions, as facts."""
+        return self._open_ledger().statement()
+
     def privacy_statement(self) -> str:
-        """Returns what was spent, on what, under which assumptions."""
-        text = self._open_ledger().statement().text()
+        """Returns the statement for people."""
+        text = self.statement().text()
         return text if self.path is not None else f"{text}\n\nKept in memory only: the ledger ends with this process."
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -212,14 +219,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return policy
 
     def _learner(self) -> "Learner":
-        from reticent.sensitive.learners.cosine import Cosine
+        from reticent.sensitive import learners
 
         if self.learner is not None:
             return self.learner
-        return Cosine.paper() if self._model().combine is denoise.total else Cosine()
-
-    def _features(self, inputs: Any) -> npt.NDArray[np.floating]:  # noqa: ANN401
-        return np.asarray(inputs) if self.encoder is None else np.asarray(self.encoder(inputs))
+        return learners.from_json(self._stored_learner) if self._stored_learner else learners.Cosine()
 
     def _model(self) -> Model:
         if not hasattr(self, "_state"):
@@ -229,8 +233,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
             policy = self._policy()
             public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
-            combine = denoise.rank_one if self.learner is None else self.learner.combine
-            self._state = Model(public, combine=combine)
+            self._state = Model(public, Sums() if self.learner is None else self.learner.rule)
         return self._state
 
     def _open_ledger(self) -> "Ledger":
@@ -256,34 +259,35 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             entry = store.write_release(folder, len(self._state.releases), release)
             self._entries = [*getattr(self, "_entries", []), entry]
             if not hasattr(self, "_names"):  # written once: there may be millions
-                self._names = store.write_labels(folder, self._state.public)
+                self._names = store.write_labels(folder, self._state.public, policies.remap_to_json(self._policy()))
             store.write_manifest(folder, self._settings())
 
     def _write_all(self, folder: Path) -> None:
-        self._names = store.write_labels(folder, self._model().public)
+        self._names = store.write_labels(folder, self._model().public, policies.remap_to_json(self._policy()))
         numbered = enumerate(self._model().releases, start=1)
         self._entries = [store.write_release(folder, number, release) for number, release in numbered]
         store.write_manifest(folder, self._settings())
 
     def _settings(self) -> dict[str, Any]:
-        combine = self._model().combine
         encoder = self.encoder
+        learner = self._stored_learner if self.learner is None else getattr(self.learner, "to_json", lambda: None)()
         return {
             "budget": self._budget().to_json(),
             "policy": policies.to_json(self._policy()),
             "public_labels": self._names,
-            "combine": next((name for name, known in _COMBINATIONS.items() if known is combine), None),
+            "rule": self._model().rule.to_json(),
+            "learner": learner,
             "encoder": None if encoder is None else _encoder_to_json(encoder),
             "releases": self._entries,
         }
 
 
-def _encoder_to_json(encoder: "Encode") -> dict[str, Any]:
+def _encoder_to_json(encoder: Encode) -> dict[str, Any]:
     name = getattr(encoder, "name", getattr(encoder, "__name__", type(encoder).__name__))
     return {"name": name, "digest": getattr(encoder, "digest", None)}
 
 
-def _stored_encoder(stored: dict[str, Any]) -> "Encode":
+def _stored_encoder(stored: dict[str, Any]) -> Encode:
     """Returns an encoder whose weights come with a package; any other is passed again."""
     from reticent import encoders
 
@@ -294,8 +298,16 @@ def _stored_encoder(stored: dict[str, Any]) -> "Encode":
     return encoder
 
 
-def load(path: str | os.PathLike[str], *, encoder: "Encode | None" = None) -> ContinualClassifier:
-    """Loads a model directory to predict or to go on learning. An encoder that was a plain function is passed again.
+def _stored_rule(stored: dict[str, Any]) -> Rule:
+    if stored.get("kind") not in _RULES:
+        raise errors.InvalidValue("Expected the learner that this model was made with: load(path, learner=...).")
+    return _RULES[stored["kind"]](stored)
+
+
+def load(
+    path: str | os.PathLike[str], *, encoder: Encode | None = None, learner: "Learner | None" = None
+) -> ContinualClassifier:
+    """Loads a model directory to predict or to go on learning. What was the user's own code is passed again.
 
     A release that a crash kept out of the manifest is not loaded; its spend stays in the ledger.
     """
@@ -305,15 +317,17 @@ def load(path: str | os.PathLike[str], *, encoder: "Encode | None" = None) -> Co
         encoder = _stored_encoder(settings["encoder"]) if encoder is None else encoder
         if settings["encoder"]["digest"] not in (None, getattr(encoder, "digest", None)):
             raise errors.InvalidValue(f"Expected the encoder {settings['encoder']['name']!r} with the weights it had.")
-    policy = policies.from_json(settings["policy"], store.read_labels(folder, settings["public_labels"]))
+    policy = policies.from_json(settings["policy"], *store.read_labels(folder, settings["public_labels"]))
     model = ContinualClassifier(
         encoder=encoder,
         labels=policy,
+        learner=learner,
         budget=Budget.from_json(settings["budget"]),
         path=path,
     )
-    combine = _COMBINATIONS.get(settings["combine"] or "", denoise.rank_one)
+    rule = _stored_rule(settings["rule"]) if learner is None else learner.rule
     releases = tuple(store.read_release(folder, entry) for entry in settings["releases"])
-    model._state = Model(policy.space if isinstance(policy, PublicLabels) else LabelSpace(()), releases, combine)
+    model._state = Model(policy.space if isinstance(policy, PublicLabels) else LabelSpace(()), rule, releases)
+    model._stored_learner = settings["learner"]
     model._entries, model._names = settings["releases"], settings["public_labels"]
     return model

@@ -130,6 +130,7 @@ def init(
     ] = None,
     encoder: Annotated[str, typer.Option(help="minilm (text), efficientnet-lite0 (images), or none.")] = "minilm",
     learner: Annotated[str, typer.Option(help="cosine, or cosine-paper for the paper's algorithm.")] = "cosine",
+    as_json: AsJson = False,
 ) -> None:
     """Make a model directory: the budget and the label policy are fixed here.
 
@@ -164,7 +165,7 @@ def init(
     model = ContinualClassifier(
         encoder=_encoder(encoder), labels=policy, learner=learners[learner](), budget=budget, path=folder
     )
-    typer.echo(model.privacy_statement())
+    typer.echo(json.dumps(model.statement().json(), indent=2) if as_json else model.privacy_statement())
 
 
 @app.command()
@@ -206,11 +207,12 @@ def learn(
 def predict(
     source: Annotated[Path, typer.Argument(help="A .csv, .parquet or .npz file, or a folder of images.")],
     model: Model,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A CSV file to write.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A CSV file to write.")] = None,
     text: Text = None,
     image: Image = None,
     features: Features = None,
     top: Annotated[int, typer.Option(help="How many labels for each example.")] = 1,
+    as_json: AsJson = False,
 ) -> None:
     """Predict labels from releases alone.
 
@@ -221,9 +223,15 @@ def predict(
     from reticent.classifier import load
     from reticent.sensitive.sources import Columns, read
 
+    if output is None and not as_json:
+        raise errors.InvalidValue("Expected a place for the predictions: -o FILE.csv, or --json.")
     classifier = load(model)
     examples = read(source, Columns(text=text, image=image, features=_list(features)))
     best = classifier.predict_top_k(examples.inputs, top)
+    if as_json:
+        typer.echo(json.dumps({"labels": best.tolist()}, indent=2))
+    if output is None:
+        return
     shown = examples.inputs if text or image else range(1, len(best) + 1)
     try:
         with open(output, "w", newline="", encoding="utf-8") as file:

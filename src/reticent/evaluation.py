@@ -21,6 +21,11 @@ class AccuracyMatrix:
     values: Floats
 
     @property
+    def after_each_task(self) -> Floats:
+        """Mean accuracy over the tasks seen so far, after each of them."""
+        return np.array([np.mean(row[: t + 1]) for t, row in enumerate(self.values)])
+
+    @property
     def average_accuracy(self) -> float:
         """Mean accuracy over all tasks after the last one."""
         return float(np.mean(self.values[-1]))

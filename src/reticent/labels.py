@@ -6,7 +6,7 @@ from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -41,6 +41,20 @@ def canonical(label: object) -> Label | None:
         parts = tuple(canonical(part) for part in label)
         return None if any(part is None for part in parts) else parts
     return None
+
+
+def labels_to_json(labels: Iterable[Label | None]) -> list[Any]:
+    """Returns labels as plain JSON values; a tuple becomes a list."""
+    return [labels_to_json(label) if isinstance(label, tuple) else label for label in labels]
+
+
+def labels_from_json(values: Iterable[Any]) -> tuple[Label, ...]:
+    """Returns the labels that `labels_to_json` wrote.
+
+    >>> labels_from_json(labels_to_json(["E10", 2, ("a", 1)]))
+    ('E10', 2, ('a', 1))
+    """
+    return tuple(labels_from_json(value) if isinstance(value, list) else value for value in values)
 
 
 def in_public_order(labels: Iterable[Label]) -> tuple[Label, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from reticent import accounting, errors, events, planning
 from reticent.budget import Budget
-from reticent.labels import Label, LabelSpace, Taxonomy, canonical
+from reticent.labels import Label, LabelSpace, Taxonomy, canonical, labels_from_json, labels_to_json
 
 Remap = Taxonomy | Mapping[Label, Label | None] | Callable[[Label], Label | None]
 
@@ -140,7 +140,7 @@ def _gaussian(budget: Budget) -> events.Gaussian:
 
 
 def to_json(policy: Policy) -> dict[str, Any]:
-    """Returns the policy as plain JSON values, without the labels; a remap that is a function cannot be stored."""
+    """Returns the policy as plain JSON values, without the labels and where they are mapped."""
     if isinstance(policy, ReleasedLabels):
         kind = policy.selection.__name__ if policy.selection else None
         return {
@@ -151,26 +151,35 @@ def to_json(policy: Policy) -> dict[str, Any]:
             "selection": kind,
             "share": policy.share,
         }
-    stored: dict[str, Any] = {"kind": "public", "remap": None}
+    return {"kind": "public"}
+
+
+def remap_to_json(policy: Policy) -> dict[str, Any] | None:
+    """Returns the remap of public labels as plain JSON values; there may be millions, so it is written once."""
+    if not isinstance(policy, PublicLabels) or policy.remap is None:
+        return None
     if isinstance(policy.remap, Taxonomy):
-        stored["remap"] = {"parents": list(policy.remap.parents.items()), "otherwise": policy.remap.otherwise}
-    elif isinstance(policy.remap, Mapping):
-        stored["remap"] = {"table": list(policy.remap.items())}
-    elif policy.remap is not None:
-        stored["remap"] = {"function": True}
-    return stored
+        (otherwise,) = labels_to_json([policy.remap.otherwise])
+        return {"parents": labels_to_json(policy.remap.parents.items()), "otherwise": otherwise}
+    if isinstance(policy.remap, Mapping):
+        return {"table": labels_to_json(policy.remap.items())}
+    return {"function": True}
 
 
-def from_json(value: Mapping[str, Any], labels: Iterable[Label]) -> Policy:
+def from_json(value: Mapping[str, Any], labels: Iterable[Label], remap: Mapping[str, Any] | None) -> Policy:
     """Returns the policy that `to_json` wrote. A function is not stored; what it would place is dropped."""
     if value["kind"] == "released":
         kinds = {kind.__name__: kind for kind in planning.BY_SHARE.values()}
         fields = {key: value[key] for key in ("count_weight", "class_size", "remember", "share")}
         return ReleasedLabels(**fields, selection=kinds[value["selection"]] if value["selection"] else None)
-    remap = value["remap"] or {}
+    remap = remap or {}
     if "parents" in remap:
-        edges = [(child, parent) for child, parent in remap["parents"]]
-        return PublicLabels(labels, Taxonomy.from_edges(edges, otherwise=remap["otherwise"]))
+        (otherwise,) = labels_from_json([remap["otherwise"]])
+        return PublicLabels(labels, Taxonomy(_pairs(remap["parents"]), otherwise))
     if "table" in remap:
-        return PublicLabels(labels, dict(remap["table"]))
+        return PublicLabels(labels, _pairs(remap["table"]))
     return PublicLabels(labels)
+
+
+def _pairs(stored: Iterable[Any]) -> dict[Label, Label]:
+    return {pair[0]: pair[1] for pair in map(labels_from_json, stored)}

@@ -1,3 +1,6 @@
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -127,3 +130,46 @@ def test_counts_and_sums_of_a_small_example():
     assert sums.counts.tolist() == [2]
     assert sums.vectors.tolist() == [[int(0.8 * grid.SCALE), int(0.8 * grid.SCALE)]]
     assert "2" not in repr(sums)
+
+
+def test_an_equal_object_of_another_type_decides_nothing():
+    # Decimal(1) == 1 and hash alike, but a Decimal is no label: it must not become, or spoil, the label 1
+    features = np.tile([0.6, 0.8], (3, 1))
+    known = LabelSpace((1,))
+    for odd in (Decimal(1), Fraction(1), complex(1), [1], None):
+        before = bounds.sum_by_label(features[:2], [1, 1.0], known=known, count_weight=0.1)
+        for labels in ([odd, 1, 1.0], [1, odd, True], [1, 1, odd]):
+            after = bounds.sum_by_label(features, labels, known=known, count_weight=0.1)
+            np.testing.assert_array_equal(after.known, before.known)
+            assert after.unknown == ()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8])
+@pytest.mark.parametrize("count_weight", [0.0, 0.3])
+def test_the_kernel_sums_what_the_grid_snaps(dtype, count_weight):
+    # the compiled loop against the slow obvious way, row by row, with rows that need a second look
+    rng = np.random.default_rng(5)
+    rows = (rng.normal(size=(60, 7)) * 50).astype(dtype)
+    rows[3] = 0
+    if np.issubdtype(dtype, np.floating):
+        rows[4, 1], rows[5, 2], rows[6] = np.nan, np.inf, np.finfo(dtype).max
+        rows[7] = 0
+        rows[7, 0] = np.finfo(dtype).tiny
+        rows[8] = 0
+        rows[8, 2] = 1  # exactly one unit: too long by a hair beside a count
+    labels = ["a", "b", "new"] * 20
+    sums = bounds.sum_by_label(rows, labels, known=LabelSpace(("a", "b")), count_weight=count_weight)
+    for place, label in enumerate(["a", "b", "new"]):
+        mine = [i for i, name in enumerate(labels) if name == label]
+        weight = count_weight if label == "new" else 0.0
+        slow = [grid.snap(bounds.unit_rows(rows[i : i + 1].astype(np.float64)), count_weight=weight) for i in mine]
+        total = sum(row.values[0] for row in slow)
+        if label != "new":
+            difference = np.abs(sums.known[place] - total)
+        elif count_weight:
+            assert sums.counts.tolist() == [sum(bool(row.kept[0]) for row in slow)]
+            difference = np.abs(sums.vectors[0] - total)
+        else:
+            assert sums.unknown == ()
+            continue
+        assert difference.max() <= len(mine)  # one multiplication instead of two: at most a step in each row

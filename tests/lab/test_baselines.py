@@ -5,7 +5,7 @@ import reticent as rt
 from reticent import errors
 from reticent.lab.baselines import LabelOracle, NoPrivacy, base_dataset, experiment
 from reticent.lab.streams import Stream
-from reticent.sensitive.learners.cosine import Learner
+from reticent.sensitive.learners.learner import Learner
 
 BUDGET = rt.Budget(epsilon=1.0, delta=1e-5)
 LABELS = np.repeat(np.arange(12), 150)

@@ -1,12 +1,11 @@
 """Bound what one example can change, and say by how much: values travel with their sensitivity."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from reticent import errors
 from reticent.gate import grid
@@ -14,7 +13,7 @@ from reticent.labels import Label, LabelSpace, canonical
 
 Ints = npt.NDArray[np.int64]
 _ROWS_AT_ONCE = 1024
-_BYTES_AT_ONCE = 1 << 18
+_PLAIN = frozenset({str, int, float, bool})
 
 
 @dataclass(frozen=True)
@@ -82,45 +81,68 @@ def sum_by_label(
     if features.ndim != 2 or features.shape[0] != len(labels):
         raise errors.InvalidValue("Expected features of shape (n, K) and n labels.")
     width = features.shape[1]
-    names = [canonical(label) for label in labels]
-    slots = np.fromiter((-1 if name is None else known.row(name) for name in names), dtype=np.int64, count=len(names))
+    features = features if features.dtype in (np.float32, np.float64) else features.astype(np.float64)
     found: dict[Label, int] = {}
-    owners = np.full(len(names), -1, dtype=np.int64)
-    if count_weight > 0:
-        for i in np.flatnonzero(slots < 0):
-            name = names[i]
-            if name is not None:
-                owners[i] = found.setdefault(name, len(found))
+
+    def place(name: Label | None) -> int:
+        """The row of a known label, then a row for each unknown one in the order of the data, or -1."""
+        if name is None:
+            return -1
+        row = known.row(name)
+        return len(known) + found.setdefault(name, len(found)) if row < 0 < count_weight else row
+
+    places = _Places(place).of(labels)
     known_sums = np.zeros((len(known), width), dtype=np.int64)
     vectors = np.zeros((len(found), width), dtype=np.int64)
-    counts = np.zeros(len(found), dtype=np.int64)
-    for weight, places, sums in ((0.0, slots, known_sums), (count_weight, owners, vectors)):
-        mine = np.flatnonzero(places >= 0)
-        for start in range(0, len(mine), _ROWS_AT_ONCE):
-            part = mine[start : start + _ROWS_AT_ONCE]
-            snapped = _snapped(features, part, weight)
-            _add(sums, snapped.values, places[part])
-            if sums is vectors:
-                counts += np.bincount(places[part][snapped.kept], minlength=len(found))
+    mine = np.flatnonzero((places >= 0) & (places < len(known)))
+    _accumulate(known_sums, features, mine, places[mine], 0.0)
+    mine = np.flatnonzero(places >= len(known))
+    owners = places[mine] - len(known)
+    kept = _accumulate(vectors, features, mine, owners, count_weight)
+    counts = np.bincount(owners[kept], minlength=len(found))
     seen = counts > 0  # a label all of whose rows are unusable was not found
     unknown = tuple(label for label, kept in zip(found, seen, strict=True) if kept)
     return LabelSums(known_sums, unknown, counts[seen], vectors[seen], count_weight)
 
 
-def _snapped(features: npt.NDArray[np.floating], rows: Ints, count_weight: float) -> grid.Rows:
-    """Normalises and snaps rows a few at a time: temporaries that fit the cache need no fresh memory pages."""
-    few = max(1, _BYTES_AT_ONCE // (8 * max(features.shape[1], 1)))
-    values = np.empty((len(rows), features.shape[1]), dtype=np.int64)
-    kept = np.empty(len(rows), dtype=np.bool_)
-    for start in range(0, len(rows), few):
-        part = slice(start, start + few)
+class _Places(dict[object, int]):
+    """From a label as it stands in the data to its row, worked out once for each plain one."""
+
+    def __init__(self, place: Callable[[Label | None], int]) -> None:
+        super().__init__()
+        self._place = place
+
+    def __missing__(self, label: object) -> int:
+        row = self[label] = self._place(canonical(label))
+        return row
+
+    def of(self, labels: Sequence[object]) -> Ints:
+        """Returns the rows of labels; what cannot be a label has row -1.
+
+        Only types whose equal values are one label are looked up: an equal object of another type (Decimal(1) and 1)
+        must not decide what becomes of somebody else's label.
+        """
+        rows = (self[x] if type(x) in _PLAIN else self._place(canonical(x)) for x in labels)
+        return np.fromiter(rows, dtype=np.int64, count=len(labels))
+
+
+def _accumulate(
+    sums: Ints, features: npt.NDArray[np.floating], rows: Ints, owners: Ints, count_weight: float
+) -> npt.NDArray[np.bool_]:
+    """Adds unit rows on the grid to their owners' sums and says which rows count.
+
+    Usual rows take one pass over memory. A row that needs a second look (zero, not finite, beyond the range of its
+    squares, or too long by a hair) is normalised and snapped by itself; which way it goes depends on the row alone.
+    """
+    from reticent.gate import kernel  # compiled when first used: predicting never needs it
+
+    kept = np.zeros(len(rows), dtype=np.bool_)
+    exact = np.zeros(sums.shape)
+    kernel.add_unit_rows(exact, features, rows, owners, kept, *grid.scale_and_room(count_weight))
+    sums += exact.astype(np.int64)
+    for start in range(0, len(odd := np.flatnonzero(~kept)), _ROWS_AT_ONCE):
+        part = odd[start : start + _ROWS_AT_ONCE]
         snapped = grid.snap(unit_rows(features[rows[part]]), count_weight=count_weight)
-        values[part], kept[part] = snapped.values, snapped.kept
-    return grid.Rows(values, kept)
-
-
-def _add(sums: Ints, rows: Ints, owners: Ints) -> None:
-    """Adds each row to the sum of its owner, as a product with a sparse matrix of ones: exact in int64."""
-    if len(rows):
-        ones = np.ones(len(rows), dtype=np.int64)
-        sums += sparse.csr_array((ones, (owners, np.arange(len(rows)))), shape=(len(sums), len(rows))) @ rows
+        np.add.at(sums, owners[part], snapped.values)
+        kept[part] = snapped.kept
+    return kept

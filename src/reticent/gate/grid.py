@@ -13,7 +13,7 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.selection import SCALE, count_step
 
-__all__ = ["SCALE", "Rows", "snap"]
+__all__ = ["SCALE", "Rows", "scale_and_room", "snap"]
 
 _SQUARED_LIMIT = SCALE * SCALE
 _SHRINK = 1 - 2.0**-18
@@ -41,9 +41,9 @@ def snap(rows: npt.NDArray[np.floating], *, count_weight: float = 0.0) -> Rows:
     """
     if rows.ndim != 2 or rows.shape[1] > _MOST_COLUMNS:
         raise errors.InvalidValue(f"Expected rows of shape (n, K) with K at most {_MOST_COLUMNS}.")
-    room = float(_SQUARED_LIMIT - count_step(count_weight) ** 2)
+    scale, room = scale_and_room(count_weight)
     with np.errstate(invalid="ignore", over="ignore"):
-        scaled = np.multiply(rows, math.sqrt(1 - count_weight) * SCALE, dtype=np.float64)
+        scaled = np.multiply(rows, scale, dtype=np.float64)
         whole = np.trunc(scaled)
         # in float64: squares of integers up to 2^20 and their sums up to 2^40 are exact, NaN and infinity fail here,
         # and nothing is cast before it passed (int64 squares wrap)
@@ -53,6 +53,11 @@ def snap(rows: npt.NDArray[np.floating], *, count_weight: float = 0.0) -> Rows:
             usable[i] = bool(np.all(np.abs(scaled[i]) <= SCALE) and float(shrunk @ shrunk) <= room)
             whole[i] = shrunk if usable[i] else 0.0
     return Rows(whole.astype(np.int64), usable)
+
+
+def scale_and_room(count_weight: float) -> tuple[float, float]:
+    """Returns grid steps per unit of a row, and the largest squared norm that leaves room for the count slot."""
+    return math.sqrt(1 - count_weight) * SCALE, float(_SQUARED_LIMIT - count_step(count_weight) ** 2)
 
 
 def _squares(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

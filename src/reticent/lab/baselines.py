@@ -4,7 +4,7 @@ Nothing here can be reached from a model or the command line. Releases are marke
 and only the lab's own ledger accepts it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +20,16 @@ from reticent.gate.noise import NoiseSource
 from reticent.labels import Label, LabelSpace, in_public_order
 from reticent.policies import Policy, PublicLabels
 from reticent.released import denoise
+from reticent.released.model import Encode
 from reticent.released.release import Release
-from reticent.sensitive.learners.cosine import Encode, Learner, noisy_sums
+from reticent.released.sums import Sums
+from reticent.sensitive.learners.cosine import noisy_sums
+from reticent.sensitive.learners.learner import Learner
 from reticent.sensitive.task import Task
 
 # Exact sums carry no noise; combinations that divide by it need some number.
 _HARDLY_ANY_NOISE = 1e-6
+_TOTAL = Sums(denoise.total)
 
 
 class LabLedger(Ledger):
@@ -58,25 +62,24 @@ def base_dataset(labels: Iterable[object]) -> PublicLabels:
 class NoPrivacy:
     """Exact sums of whatever labels there are: the paper's columns without privacy."""
 
-    combine: denoise.Combine = denoise.total
+    rule: Sums = _TOTAL
 
     def learn_task(
         self,
         task: Task,
         policy: Policy,
         *,
-        name: str,
         known: LabelSpace,
-        live: npt.NDArray[np.int64],
         encoder: Encode | None,
         budget: Budget,
         ledger: Ledger,
         rng: NoiseSource,
+        past: Sequence[Release] = (),
     ) -> Release:
         """Publishes exact sums."""
         features, labels = _encoded(task, encoder), task.labels
         new = _new(labels, known)
-        ledger.spend(events.NonPrivate(), task=name, private=False)
+        ledger.spend(events.NonPrivate(), task=task.name, private=False)
         everything = known.union(new)
         exact = bounds.sum_by_label(features, labels, known=everything, count_weight=0.0)
         parameters = {
@@ -84,27 +87,26 @@ class NoPrivacy:
             "sums": (exact.known / grid.SCALE).astype(np.float32),
             "noise": np.full(len(everything), _HARDLY_ANY_NOISE, dtype=np.float32),
         }
-        return Release(task=name, labels=new, parameters=parameters, event=events.NonPrivate(), private=False)
+        return Release(task=task.name, labels=new, parameters=parameters, event=events.NonPrivate(), private=False)
 
 
 @dataclass(frozen=True)
 class LabelOracle:
     """The paper's Label Oracle: private sums, but each task's labels are read off its data."""
 
-    combine: denoise.Combine = denoise.total
+    rule: Sums = _TOTAL
 
     def learn_task(
         self,
         task: Task,
         policy: Policy,
         *,
-        name: str,
         known: LabelSpace,
-        live: npt.NDArray[np.int64],
         encoder: Encode | None,
         budget: Budget,
         ledger: Ledger,
         rng: NoiseSource,
+        past: Sequence[Release] = (),
     ) -> Release:
         """Publishes noisy sums of exactly the labels that occur."""
         features, labels = _encoded(task, encoder), task.labels
@@ -113,10 +115,10 @@ class LabelOracle:
             noise_multiplier=accounting.gaussian_sigma(budget), examples_per_person=budget.examples_per_person
         )
         event = events.compose(gaussian, events.NonPrivate())
-        ledger.spend(event, task=name, private=False)
+        ledger.spend(event, task=task.name, private=False)
         found: set[Label] = set(bounds.count_by_label(labels))
-        release = noisy_sums(features, labels, known, new, gaussian, event, name, rng, updated=found)
-        return Release(task=name, labels=release.labels, parameters=release.parameters, event=event, private=False)
+        release = noisy_sums(features, labels, known, new, gaussian, event, task.name, rng, updated=found)
+        return Release(task=task.name, labels=release.labels, parameters=release.parameters, event=event, private=False)
 
 
 def _encoded(task: Task, encoder: Encode | None) -> npt.NDArray[np.floating]:

@@ -4,12 +4,13 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from rich.table import Table
 
 from reticent import errors, planning, selection
 from reticent.budget import Budget
@@ -19,7 +20,7 @@ from reticent.evaluation import AccuracyMatrix
 from reticent.lab import attacks, datasets
 from reticent.labels import Taxonomy
 from reticent.policies import PublicLabels, ReleasedLabels
-from reticent.report import page, plots
+from reticent.report import page, plots, tables
 from reticent.sensitive.learners.cosine import Cosine
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -30,7 +31,7 @@ UNSEEN = (
     "Itchy rash after contact with nickel",
 )
 
-Say = Callable[[str], object]
+Say = Callable[[str | Table], object]
 
 
 @dataclass(frozen=True)
@@ -72,33 +73,36 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
         "released labels, the paper's": _learn(hospital, ReleasedLabels.paper(), Cosine.paper()),
         "released labels, ours": _learn(hospital, ReleasedLabels(), Cosine()),
     }
-    for name, (model, matrix) in runs.items():
-        say(
-            f"   {name:<30} accuracy {matrix.average_accuracy:.1%}, forgetting {matrix.forgetting:+.1%}, "
-            f"{len(model.classes_)} labels"
-        )
+    curves = {name: matrix.after_each_task.tolist() for name, (_, matrix) in runs.items()}
+    ends = {name: (matrix.forgetting, len(model.classes_)) for name, (model, matrix) in runs.items()}
+    say(tables.stream_table(curves, hospital.data.chapter_names, ends))
     model = runs["released labels, ours"][0]
     released = _released(hospital, model)
-    say(
-        f"   Released {sum(r for _, r, _ in released)} of {len(released)} labels; the smallest that was has "
-        f"{min(n for n, r, _ in released if r)} examples."
-    )
+    groups = tables.by_size(released)
+    say("   Which labels were released, by their number of examples (we may look: this data is public):")
+    say(tables.sizes_table(groups))
     model.set_params(encoder=minilm()).save(out / "model")
     again = load(out / "model")
     guesses = dict(zip(UNSEEN, again.predict(list(UNSEEN)).tolist(), strict=True))
     say("[bold]4. The model[/], saved and loaded again, on sentences it has never seen:")
     for text, block in guesses.items():
         say(f"   {text} -> {block}")
-    say(f"[bold]5. The price.[/] One person has lost at most epsilon {again.spent()['epsilon']:.4f}.")
+    spent = again.spent()
+    say(
+        f"[bold]5. The price.[/] {len(hospital.data.chapter_names)} tasks; one person has lost at most epsilon "
+        f"{spent['epsilon']:.4f} at delta {spent['delta']:g}, of a budget of {spent['budget']:g}."
+    )
     (out / "report.html").write_text(_report(hospital, runs, released, [naive, *remedies], guesses), encoding="utf-8")
     say(f"   Report: {out / 'report.html'}; model: {out / 'model'}; {time.monotonic() - started:.0f} s in all.")
     return {
         "accuracy": {name: matrix.average_accuracy for name, (_, matrix) in runs.items()},
         "forgetting": {name: matrix.forgetting for name, (_, matrix) in runs.items()},
+        "after_each_task": curves,
         "labels": {name: len(model.classes_) for name, (model, _) in runs.items()},
+        "labels_by_size": [asdict(group) for group in groups],
         "attack_accuracy": naive.accuracy,
         "predictions": guesses,
-        "spent": again.spent(),
+        "spent": spent,
         "seconds": time.monotonic() - started,
     }
 
@@ -146,10 +150,7 @@ def _report(
     guesses: dict[str, str],
 ) -> str:
     chapters = hospital.data.chapter_names
-    curves = {
-        name: [float(np.mean(row[: t + 1])) for t, row in enumerate(matrix.values)]
-        for name, (_, matrix) in runs.items()
-    }
+    curves = {name: matrix.after_each_task.tolist() for name, (_, matrix) in runs.items()}
     sizes, kept, planned = zip(*released, strict=True)
     statement = runs["released labels, ours"][0].privacy_statement()
     return page.page(

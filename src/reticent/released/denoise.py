@@ -13,8 +13,10 @@ from scipy.stats import chi2, gamma
 
 Floats = npt.NDArray[np.floating]
 
-# A label's weight is divided by its debiased norm, at least this share of the squared noisy one.
-_FLOOR = 0.02
+# A label's weight is divided by its debiased norm. Its square is known to within the deviation of the energy of pure
+# noise, so no signal is taken to be smaller than three of these: else a label whose noise came out short would win
+# everywhere. Against a floor of 2 % of the energy: up to 5 points more on ICD-10-CM, never half a point less anywhere.
+_DEVIATIONS = 3.0
 # Expected share of empty labels among those that may win.
 _FALSE_SHARE = 0.5
 
@@ -61,7 +63,8 @@ def rank_one(blocks: Blocks) -> Floats:
     # weights u_t / sigma_t on the raw sums are weights u_t on the whitened ones; there noise is 1
     w = np.einsum("lt,ltk->lk", u, whitened)
     energy = np.einsum("lk,lk->l", w, w)
-    signal = np.maximum(energy - width * (u**2).sum(axis=1), _FLOOR * energy)
+    noise = (u**2).sum(axis=1)
+    signal = np.maximum(energy - width * noise, _DEVIATIONS * noise * np.sqrt(2 * width))
     tasks = np.isfinite(blocks.noise).sum(axis=1)
     wins = may_win(values[:, -1], tasks, width, blocks.space)
     scale = np.where(wins & (signal > 0), 1 / np.sqrt(np.where(signal > 0, signal, 1)), 0)

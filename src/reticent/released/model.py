@@ -1,34 +1,68 @@
 """Model: releases in, predictions out. Immutable; ships without the gate."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
 from reticent.labels import UNKNOWN, LabelSpace
-from reticent.released.denoise import Blocks, Combine, rank_one
 from reticent.released.release import Release
 
 Floats = npt.NDArray[np.floating]
+Ints = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.float32]
+Encode = Callable[[Any], Floats]
+
 _MOST_SCORES = 100_000
 _CHUNK = 4096
 
 
 @dataclass(frozen=True)
+class Scorer:
+    """A classifier made of releases: two steps from inputs to scores.
+
+    Args:
+        rows: Labels that may win, by their rows in the label space, ascending.
+        rest: Labels that were learned but may not win; they follow, each with the score `otherwise`.
+        otherwise: What every label scores that is not in `rows`.
+        embed: From inputs and an encoder (None for features) to one entry per example.
+        score: From embedded examples to scores of shape (n, len(rows)).
+    """
+
+    rows: Ints
+    rest: Ints
+    otherwise: float
+    embed: Callable[[Any, Encode | None], Floats]
+    score: Callable[[Floats], Scores]
+
+
+class Rule(Protocol):
+    """How releases become a classifier; a frozen value that a manifest can hold."""
+
+    def scorer(self, releases: Sequence[Release], labels: LabelSpace) -> Scorer:
+        """Returns the classifier over these labels."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the rule as plain JSON values."""
+
+
+@dataclass(frozen=True)
 class Model:
-    """A classifier over noisy class sums.
+    """What a stream has released so far, as a classifier.
 
     Args:
         public: Labels that were known before any task.
+        rule: How releases become a classifier.
         releases: One per task, in order.
-        combine: How the tasks' sums become one weight vector per label.
     """
 
     public: LabelSpace
+    rule: Rule
     releases: tuple[Release, ...] = ()
-    combine: Combine = field(default=rank_one)
 
     @cached_property
     def labels(self) -> LabelSpace:
@@ -45,64 +79,40 @@ class Model:
         return model
 
     @cached_property
-    def live(self) -> npt.NDArray[np.int64]:
-        """Rows of the label space that have a block in any release, ascending."""
-        rows = [release.parameters["rows"] for release in self.releases if "rows" in release.parameters]
-        return np.unique(np.concatenate(rows)).astype(np.int64) if rows else np.zeros(0, np.int64)
+    def _scorer(self) -> Scorer:
+        return self.rule.scorer([release for release in self.releases if release.parameters], self.labels)
 
-    @cached_property
-    def _weights(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        """Rows of the label space that have blocks, and their weight vectors."""
-        learned = [release for release in self.releases if "sums" in release.parameters]
-        if not learned:
-            return np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
-        rows = self.live
-        width = learned[0].parameters["sums"].shape[1]
-        sums = np.zeros((len(rows), len(learned), width), np.float32)
-        noise = np.full((len(rows), len(learned)), np.inf)
-        for t, release in enumerate(learned):
-            at = np.searchsorted(rows, release.parameters["rows"].astype(np.int64))
-            sums[at, t] = release.parameters["sums"]
-            noise[at, t] = release.parameters["noise"]
-        return rows, self.combine(Blocks(sums, noise, len(self.labels))).astype(np.float32)
-
-    @cached_property
-    def _winners(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        """The rows that may win, and their weights: the others cost no time."""
-        rows, weights = self._weights
-        able = np.any(weights != 0, axis=1)
-        return rows[able], np.ascontiguousarray(weights[able])
-
-    def scores(self, features: Floats) -> npt.NDArray[np.float32]:
-        """Returns one score per example and known label; labels without a block score 0."""
+    def scores(self, inputs: Any, encoder: Encode | None) -> Scores:  # noqa: ANN401
+        """Returns one score per example and known label."""
         if len(self.labels) > _MOST_SCORES:
             raise errors.InvalidValue(
                 f"Scores of {len(self.labels):,} labels would not fit. Use predict_top_k for the best few."
             )
-        scores = np.zeros((len(features), len(self.labels)), np.float32)
-        rows, weights = self._weights
-        if len(rows):
-            scores[:, rows] = _unit(features, weights.shape[1]) @ weights.T
+        embedded = self._scorer.embed(inputs, encoder)
+        scores = np.full((len(embedded), len(self.labels)), self._scorer.otherwise, np.float32)
+        if len(self._scorer.rows):
+            scores[:, self._scorer.rows] = self._scorer.score(embedded)
         return scores
 
-    def top(self, features: Floats, k: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    def top(self, inputs: Any, encoder: Encode | None, k: int) -> tuple[Ints, Scores]:  # noqa: ANN401
         """Returns the rows of the k best labels of each example and their scores, best first; row -1 is no label."""
-        rows, weights = self._winners
-        if k > len(rows):  # those that may not win score 0, and fill up
-            rows, weights = self._weights
-        best = np.full((len(features), k), -1, np.int64)
-        scores = np.full((len(features), k), -np.inf, np.float32)
-        if not len(rows):
-            return best, scores
-        found = min(k, len(rows))
-        for start in range(0, len(features), _CHUNK):
-            part = _unit(features[start : start + _CHUNK], weights.shape[1]) @ weights.T
-            order = np.argsort(-part, axis=1, kind="stable")[:, :found] if found > 1 else part.argmax(axis=1)[:, None]
-            best[start : start + _CHUNK, :found] = rows[order]
-            scores[start : start + _CHUNK, :found] = np.take_along_axis(part, order, axis=1)
+        scorer = self._scorer
+        embedded = scorer.embed(inputs, encoder)
+        best = np.full((len(embedded), k), -1, np.int64)
+        scores = np.full((len(embedded), k), -np.inf, np.float32)
+        found = min(k, len(scorer.rows))
+        if found:
+            for start in range(0, len(embedded), _CHUNK):
+                part = scorer.score(embedded[start : start + _CHUNK])
+                order = np.argsort(-part, axis=1, kind="stable")[:, :found] if k > 1 else part.argmax(axis=1)[:, None]
+                best[start : start + _CHUNK, :found] = scorer.rows[order]
+                scores[start : start + _CHUNK, :found] = np.take_along_axis(part, order, axis=1)
+        more = scorer.rest[: k - found]
+        best[:, found : found + len(more)] = more
+        scores[:, found : found + len(more)] = scorer.otherwise
         return best, scores
 
-    def names(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
+    def names(self, rows: Ints) -> npt.NDArray[np.object_]:
         """Returns the labels of rows; -1 is the public constant UNKNOWN."""
         found, places = np.unique(rows, return_inverse=True)
         known = self.labels.labels
@@ -111,12 +121,12 @@ class Model:
         return named
 
 
-def _unit(features: Floats, width: int) -> npt.NDArray[np.float32]:
-    """Unit rows for prediction; what has no direction becomes zero and scores zero everywhere."""
-    if features.ndim != 2 or features.shape[1] != width:
-        raise errors.InvalidValue(f"Expected features of width {width}.")
-    with np.errstate(invalid="ignore", over="ignore"):
-        rows = features.astype(np.float64)
-        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
-        usable = np.isfinite(norms) & (norms > 0)
-        return np.where(usable, rows / np.where(usable, norms, 1), 0).astype(np.float32)
+def features_of(inputs: Any, encoder: Encode | None) -> Floats:  # noqa: ANN401
+    """Returns inputs as features."""
+    return np.asarray(inputs) if encoder is None else np.asarray(encoder(inputs))
+
+
+def live_rows(releases: Sequence[Release]) -> Ints:
+    """Returns the rows of the label space that have parameters in any release, ascending."""
+    rows = [release.parameters["rows"] for release in releases if "rows" in release.parameters]
+    return np.unique(np.concatenate(rows)).astype(np.int64) if rows else np.zeros(0, np.int64)

@@ -14,13 +14,13 @@ import safetensors
 import safetensors.numpy
 
 from reticent import errors, events
-from reticent.labels import Label, LabelSpace
+from reticent.labels import Label, LabelSpace, labels_from_json, labels_to_json
 from reticent.released.release import Release
 
 MANIFEST = "manifest.json"
 LABELS = "labels.json"
 RELEASES = "releases"
-FORMAT = 1
+FORMAT = 2
 _NAMES = "labels"
 
 
@@ -35,27 +35,29 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     file = folder / MANIFEST
     try:
         settings = json.loads(file.read_text(encoding="utf-8"))
-        known = settings["format"] <= FORMAT
+        stored = int(settings["format"])
     except FileNotFoundError as error:
         raise errors.InvalidValue(f"No model at {folder}. Expected a folder with a {MANIFEST} in it.") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise errors.InvalidValue(f"{file} cannot be read. Restore it from a backup.") from error
-    if not known:
-        raise errors.InvalidValue(f"{file} was written by a newer version. Update reticent.")
+    if stored != FORMAT:
+        way = "a newer version. Update reticent." if stored > FORMAT else "a version before the first release."
+        raise errors.InvalidValue(f"{file} was written by {way}")
     checked: dict[str, Any] = settings
     return checked
 
 
-def write_labels(folder: Path, labels: LabelSpace) -> dict[str, str]:
-    """Writes the public labels, once for all tasks, and returns their entry for the manifest."""
-    blob = _labels_to_json(labels)
+def write_labels(folder: Path, labels: LabelSpace, remap: Mapping[str, Any] | None) -> dict[str, str]:
+    """Writes the public labels and where others are mapped, once for all tasks; returns the manifest's entry."""
+    blob = json.dumps({"labels": labels_to_json(labels.labels), "remap": remap}).encode()
     _write(folder / LABELS, blob)
     return {"file": LABELS, "sha256": hashlib.sha256(blob).hexdigest()}
 
 
-def read_labels(folder: Path, entry: Mapping[str, str]) -> tuple[Label, ...]:
-    """Reads the public labels and checks their digest."""
-    return _labels_from_json(_read(folder, entry))
+def read_labels(folder: Path, entry: Mapping[str, str]) -> tuple[tuple[Label, ...], Mapping[str, Any] | None]:
+    """Reads the public labels and their remap, and checks the digest."""
+    stored = json.loads(_read(folder, entry))
+    return labels_from_json(stored["labels"]), stored["remap"]
 
 
 def write_release(folder: Path, number: int, release: Release) -> dict[str, str]:
@@ -69,7 +71,7 @@ def write_release(folder: Path, number: int, release: Release) -> dict[str, str]
     }
     arrays = {key: np.ascontiguousarray(array) for key, array in release.parameters.items()}
     # not in the header, which safetensors limits to 100 MB
-    arrays[_NAMES] = np.frombuffer(_labels_to_json(release.labels), dtype=np.uint8)
+    arrays[_NAMES] = np.frombuffer(json.dumps(labels_to_json(release.labels.labels)).encode(), dtype=np.uint8)
     blob = safetensors.numpy.save(arrays, metadata=about)
     (folder / RELEASES).mkdir(exist_ok=True)
     _write(folder / file, blob)
@@ -83,7 +85,7 @@ def read_release(folder: Path, entry: Mapping[str, str]) -> Release:
         about = opened.metadata()
         parameters = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118 (not a mapping)
     event = events.from_json(json.loads(about["event"]))
-    labels = _labels_from_json(parameters.pop(_NAMES).tobytes())
+    labels = labels_from_json(json.loads(parameters.pop(_NAMES).tobytes()))
     return Release(
         task=about["task"],
         labels=LabelSpace(labels, event),
@@ -91,22 +93,6 @@ def read_release(folder: Path, entry: Mapping[str, str]) -> Release:
         event=event,
         private=json.loads(about["private"]),
     )
-
-
-def _label_to_json(label: Label) -> Any:  # noqa: ANN401
-    return [_label_to_json(part) for part in label] if isinstance(label, tuple) else label
-
-
-def _label_from_json(value: Any) -> Label:  # noqa: ANN401
-    return tuple(_label_from_json(part) for part in value) if isinstance(value, list) else value
-
-
-def _labels_to_json(labels: LabelSpace) -> bytes:
-    return json.dumps([_label_to_json(label) for label in labels.labels]).encode()
-
-
-def _labels_from_json(blob: bytes) -> tuple[Label, ...]:
-    return tuple(_label_from_json(label) for label in json.loads(blob))
 
 
 def _read(folder: Path, entry: Mapping[str, str]) -> bytes:

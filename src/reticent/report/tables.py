@@ -1,7 +1,8 @@
 """Tables for the terminal."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rich import box
 from rich.table import Table
@@ -55,6 +56,57 @@ def plan_notes(chosen: planning.Plan, tasks: int, *, asked: bool) -> list[str]:
         if chosen.sigma is not None:
             notes.append(f"A sum over {tasks} tasks carries noise {chosen.sigma * math.sqrt(tasks):.4f}.")
     return notes
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Labels of similar size: how many were released, how many the plan expected. Public data only."""
+
+    smallest: int
+    largest: int
+    labels: int
+    released: int
+    expected: float
+
+
+def by_size(released: Sequence[tuple[int, bool, float]], edges: Sequence[int] = (10, 20, 30, 50, 100)) -> list[Sizes]:
+    """Groups (size, released or not, planned probability) by size.
+
+    >>> by_size([(5, False, 0.0), (40, True, 0.9), (45, False, 0.8)])[1]
+    Sizes(smallest=40, largest=45, labels=2, released=1, expected=1.7)
+    """
+    groups: dict[int, list[tuple[int, bool, float]]] = {}
+    for entry in sorted(released):
+        groups.setdefault(sum(entry[0] >= edge for edge in edges), []).append(entry)
+    return [
+        Sizes(g[0][0], g[-1][0], len(g), sum(kept for _, kept, _ in g), round(math.fsum(p for *_, p in g), 1))
+        for g in groups.values()
+    ]
+
+
+def sizes_table(groups: Sequence[Sizes]) -> Table:
+    """Shows which labels were released and which were dropped, by size."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("examples", "labels", "released", "dropped", "expected released"):
+        table.add_column(heading, justify="right")
+    for g in groups:
+        counts = (g.labels, g.released, g.labels - g.released)
+        table.add_row(f"{g.smallest}-{g.largest}", *map(str, counts), f"{g.expected:.1f}")
+    return table
+
+
+def stream_table(
+    curves: Mapping[str, Sequence[float]], tasks: Sequence[str], facts: Mapping[str, tuple[float, int]]
+) -> Table:
+    """Shows the average accuracy after every task, then forgetting and the number of labels."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("% after", no_wrap=True)
+    for task in (*tasks, "forgot", "labels"):
+        table.add_column(task, justify="right")
+    for name, curve in curves.items():
+        forgetting, labels = facts[name]
+        table.add_row(name, *(f"{100 * a:.0f}" for a in curve), f"{100 * forgetting:.0f}", str(labels))
+    return table
 
 
 def probability(value: float) -> str:

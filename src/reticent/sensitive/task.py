@@ -22,17 +22,19 @@ class Task:
         inputs: Features of shape (n, K), or a sequence of texts, images or paths for an encoder.
         labels: One label per example, of any type.
         units: One id per example: whose it is. Needed to bound what one person contributes.
+        name: The public name of the task, such as a month.
 
     Example:
         >>> Task(np.zeros((3, 2)), ["a", "b", "a"])
         Task(<sensitive>)
     """
 
-    __slots__ = ("inputs", "labels", "units")
+    __slots__ = ("inputs", "labels", "name", "units")
 
-    def __init__(self, inputs: Any, labels: Any, units: Any = None) -> None:  # noqa: ANN401
+    def __init__(self, inputs: Any, labels: Any, units: Any = None, *, name: str = "task") -> None:  # noqa: ANN401
         self.inputs: Sequence[object] | npt.NDArray[Any] = _inputs(inputs)
         self.labels = _column("labels", labels, self.inputs)
+        self.name = name
         self.units = None if units is None else _column("units", units, self.inputs)
 
     def __repr__(self) -> str:
@@ -58,7 +60,7 @@ class Task:
                 if seen[key] <= examples_per_person:
                     kept.append(i)
         inputs = self.inputs[kept] if isinstance(self.inputs, np.ndarray) else [self.inputs[i] for i in kept]
-        return Task(inputs, [self.labels[i] for i in kept])
+        return Task(inputs, [self.labels[i] for i in kept], name=self.name)
 
 
 def _inputs(values: Any) -> Sequence[object] | npt.NDArray[Any]:  # noqa: ANN401

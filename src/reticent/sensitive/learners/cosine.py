@@ -1,9 +1,9 @@
 """Cosine: noisy per-class sums of unit features. The paper's Cosine Classifier, and ours beside it."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,33 +18,10 @@ from reticent.gate.noise import NoiseSource
 from reticent.labels import Label, LabelSpace
 from reticent.policies import Policy, PublicLabels
 from reticent.released import denoise
+from reticent.released.model import Encode, live_rows
 from reticent.released.release import Release
+from reticent.released.sums import Sums
 from reticent.sensitive.task import Task
-
-Encode = Callable[[Any], npt.NDArray[np.floating]]
-
-
-class Learner(Protocol):
-    """Two small facts: how it learns a task, and how its releases become a classifier."""
-
-    @property
-    def combine(self) -> denoise.Combine:
-        """How the tasks' sums become one weight vector per label."""
-
-    def learn_task(
-        self,
-        task: Task,
-        policy: Policy,
-        *,
-        name: str,
-        known: LabelSpace,
-        live: npt.NDArray[np.int64],
-        encoder: Encode | None,
-        budget: Budget,
-        ledger: Ledger,
-        rng: NoiseSource,
-    ) -> Release:
-        """Spends, draws, and returns what may be published of the task; `live` are the rows published before."""
 
 
 @dataclass(frozen=True)
@@ -75,20 +52,34 @@ class Cosine:
         """The paper's algorithm: noisy sums of every label, added up, plain cosine."""
         return cls(combine=denoise.total, keep_all=True)
 
+    @property
+    def rule(self) -> Sums:
+        """Sums, combined."""
+        return Sums(self.combine)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the learner as plain JSON values."""
+        return {**self.rule.to_json(), "kind": "cosine", "keep_all": self.keep_all}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "Cosine":
+        """Returns the learner that `to_json` wrote."""
+        return cls(Sums.from_json(value).combine, value["keep_all"])
+
     def learn_task(
         self,
         task: Task,
         policy: Policy,
         *,
-        name: str,
         known: LabelSpace,
-        live: npt.NDArray[np.int64],
         encoder: Encode | None,
         budget: Budget,
         ledger: Ledger,
         rng: NoiseSource,
+        past: Sequence[Release] = (),
     ) -> Release:
         """Releases the noisy sums of known labels, and new labels as the policy says."""
+        name = task.name
         task = task.capped(budget.examples_per_person)
         features = task.inputs if encoder is None else encoder(task.inputs)
         if not isinstance(features, np.ndarray) or features.ndim != 2 or features.dtype.kind not in "fiu":
@@ -99,7 +90,7 @@ class Cosine:
             places = [policy.resolve(label, known) for label in task.labels]
             if self.keep_all:
                 return noisy_sums(features, places, known, LabelSpace(()), gaussian, gaussian, name, rng)
-            return _public(features, places, known, LiveGaussian(gaussian, len(known), live), name, rng)
+            return _public(features, places, known, LiveGaussian(gaussian, len(known), live_rows(past)), name, rng)
         if policy.selection is None:
             joint = policy.joint(budget)
             ledger.spend(joint, task=name, private=rng.private)

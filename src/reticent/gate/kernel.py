@@ -1,0 +1,58 @@
+"""The one loop that must run at the speed of memory: normalise, snap to the grid, add up."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+
+def _compiled(function: Callable[..., None]) -> Callable[..., None]:
+    """Compiles when first called, and keeps the result on disk where there is a place for it."""
+    # Sums may be reassociated, so that they fill vector registers; nothing is assumed about NaN or infinity.
+    settings: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract"}}
+    try:
+        compiled: Callable[..., None] = numba.njit(cache=True, **settings)(function)
+    except RuntimeError:  # a read-only installation without a home
+        compiled = numba.njit(**settings)(function)
+    return compiled
+
+
+@_compiled
+def add_unit_rows(
+    sums: npt.NDArray[np.float64],
+    features: npt.NDArray[Any],
+    rows: npt.NDArray[np.int64],
+    owners: npt.NDArray[np.int64],
+    kept: npt.NDArray[np.bool_],
+    scale: float,
+    room: float,
+) -> None:
+    """Adds features[rows], scaled to unit norm and truncated to the grid, to the sums of their owners.
+
+    Leaves out (kept stays False) every row that is zero, not finite, of extreme norm, or whose squared norm on the
+    grid exceeds `room`. All of it is exact in float64: squares of integers up to 2^20, their sums up to 2^40, and the
+    sums of up to 2^33 rows.
+    """
+    width = features.shape[1]
+    whole = np.empty(width, np.float64)
+    for i in range(len(rows)):
+        row = rows[i]
+        square = 0.0
+        for j in range(width):
+            value = np.float64(features[row, j])
+            square += value * value
+        if not 1e-200 < square < 1e200:
+            continue
+        factor = scale / np.sqrt(square)
+        length = 0.0
+        for j in range(width):
+            step = np.trunc(np.float64(features[row, j]) * factor)
+            whole[j] = step
+            length += step * step
+        if length <= room:
+            owner = owners[i]
+            for j in range(width):
+                sums[owner, j] += whole[j]
+            kept[i] = True
