@@ -22,6 +22,8 @@ def gaussian(sigma: float) -> events.Gaussian:
 JOINT = planning.joint_gaussian(BUDGET, 0.1)
 LABELS = events.OptimalSelection(epsilon=0.1, delta=1e-6)
 TRAINING = events.DpSgd(noise_multiplier=8.0, rate=0.1, steps=400)
+COUNTS = events.LabelCounts(noise_multiplier=12.0, threshold=60.0)
+LABELLED = events.LabelledTraining(counts=COUNTS, training=TRAINING)
 EVENTS = [
     gaussian(4.0),
     JOINT,
@@ -29,7 +31,11 @@ EVENTS = [
     events.TruncatedGeometric(epsilon=0.1, delta=1e-6),
     events.LaplaceThreshold(epsilon=0.1, delta=1e-6),
     TRAINING,
+    COUNTS,
+    LABELLED,
+    events.PrivateSelection(run=gaussian(8.0), eta=0.0, gamma=0.05),
     events.compose(LABELS, gaussian(5.0)),
+    events.compose(LABELLED, gaussian(9.0)),
     events.compose(JOINT, TRAINING),
     events.compose(JOINT, JOINT, events.Public()),
 ]
@@ -376,9 +382,129 @@ def test_hardly_any_noise_is_priced_not_a_crash(noise):
 
 def test_events_for_fewer_examples_than_the_budget_are_refused():
     budget = Budget(epsilon=1.0, delta=1e-5, examples_per_person=5)
-    for event in (gaussian(100.0), JOINT, LABELS):
+    tuned = events.PrivateSelection(run=events.compose(gaussian(100.0)), eta=0.0, gamma=0.5)
+    for event in (gaussian(100.0), JOINT, LABELS, COUNTS, TRAINING, LABELLED, tuned):
         with pytest.raises(errors.InvalidValue, match="5 examples per person"):
             accounting.within(event, budget)
     assert accounting.within(
         events.Gaussian(noise_multiplier=accounting.gaussian_sigma(budget), examples_per_person=5), budget
     )
+    with pytest.raises(errors.InvalidValue, match="sample whole persons"):
+        accounting.noise_multiplier(budget, rate=0.1, steps=10)
+    with pytest.raises(errors.InvalidValue, match="sample whole persons"):
+        accounting.labelled_training(budget, count_weight=0.1, rate=0.1, steps=10)
+
+
+def test_sampling_whole_persons_costs_the_same_for_any_number_of_examples():
+    alone, several = (
+        accounting.noise_multiplier(
+            Budget(epsilon=1.0, delta=1e-5, examples_per_person=m), rate=0.1, steps=50, examples_per_person=m
+        )
+        for m in (1, 7)
+    )
+    assert alone == several
+
+
+# --- labels beside DP-SGD
+
+
+def exposure(counts: events.LabelCounts, examples: int = 1) -> float:
+    return float(norm.sf((counts.threshold - examples) / counts.noise_multiplier))
+
+
+@pytest.mark.parametrize("threshold", [30.0, 60.0])
+def test_labelled_training_costs_the_maximum_not_the_sum(threshold):
+    """THEORY section 4, with DP-SGD: a low threshold exposes more than the composition loses, a high one less."""
+    event = dataclasses.replace(LABELLED, counts=dataclasses.replace(COUNTS, threshold=threshold))
+    together = accounting.delta(events.compose(gaussian(12.0), TRAINING), 1.0)
+    single = exposure(event.counts)
+    assert (single > together) == (threshold == 30.0)
+    assert accounting.delta(event, 1.0) == pytest.approx(max(together, single), rel=1e-9)
+
+
+def test_labelled_training_composes_to_gaussian_training_and_exposure():
+    inner = events.compose(gaussian(12.0), TRAINING, gaussian(9.0))
+    expected = accounting.delta(inner, 1.5) + exposure(COUNTS)
+    assert accounting.delta(events.compose(LABELLED, gaussian(9.0)), 1.5) == pytest.approx(expected, rel=1e-6)
+    twice = events.compose(accounting.repeat(gaussian(12.0), 2), accounting.repeat(TRAINING, 2))
+    expected = accounting.delta(twice, 1.5) + 2 * exposure(COUNTS)
+    assert accounting.delta(accounting.repeat(LABELLED, 2), 1.5) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_labelled_training_covers_the_exact_divergence(size):
+    """One step: integrates over a label's noisy count u and the noisy gradient g, from `size` examples to one more.
+
+    The gradient of the new example is 1, of the others 0; it enters if the label passes and it is sampled.
+    """
+    counts = events.LabelCounts(noise_multiplier=2.0, threshold=4.0)
+    event = events.LabelledTraining(counts=counts, training=events.DpSgd(noise_multiplier=1.0, rate=0.3, steps=1))
+    u, g = np.linspace(size - 16, size + 17, 1_651), np.linspace(-9, 10, 761)
+    cell = (u[1] - u[0]) * (g[1] - g[0])
+    passed = u > 4.0
+    mixture = 0.7 * norm.pdf(g) + 0.3 * norm.pdf(g - 1)
+    fewer = np.outer(norm.pdf((u - size) / 2) / 2, norm.pdf(g)) * cell
+    more = norm.pdf((u - size - 1) / 2)[:, None] / 2 * np.where(passed[:, None], mixture, norm.pdf(g)) * cell
+    # a label that does not pass shows neither its count nor its examples: one outcome for each gradient
+    fewer, more = (np.vstack([law[passed], law[~passed].sum(axis=0)]) for law in (fewer, more))
+    for epsilon in (0.0, 0.3, 1.0, 2.0):
+        exact = float(selection.hockey_stick(fewer.ravel(), more.ravel(), epsilon))
+        assert exact <= accounting.delta(event, epsilon) + 1e-6
+    if size == 5:  # the training costs something beside the counts: leaving it out would be caught
+        assert float(selection.hockey_stick(fewer.ravel(), more.ravel(), 0.3)) > accounting.delta(gaussian(2.0), 0.3)
+
+
+def test_labelled_training_with_several_examples_per_person():
+    """Any split of three examples on new and old labels costs no more than is claimed; sums in place of the maximum."""
+    counts = events.LabelCounts(noise_multiplier=30.0, threshold=140.0, examples_per_person=3)
+    event = events.LabelledTraining(counts=counts, training=dataclasses.replace(TRAINING, examples_per_person=3))
+    claimed = accounting.delta(event, 1.0)
+    single = [exposure(counts, j) for j in range(4)]
+    for new in range(4):
+        seen = max(single[new], 1 - (1 - single[1]) ** new) if new else 0.0
+        parts: list[events.Event] = [TRAINING] if new < 3 else []
+        parts += [events.Gaussian(noise_multiplier=30.0, examples_per_person=3 - new)] if new < 3 else []
+        assert accounting.delta(events.compose(*parts), 1.0) + seen <= claimed * (1 + 1e-9)
+    assert claimed <= accounting.delta(accounting.repeat(event, 2), 1.0)
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 1), (1, 4), (2, 2)])
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_labelled_training_never_overspends(n, m, adjacency):
+    budget = Budget(epsilon=1.0, delta=1e-5, tasks_per_person=n, examples_per_person=m, adjacency=adjacency)
+    event = accounting.labelled_training(budget, count_weight=0.1, rate=0.1, steps=50, examples_per_person=m)
+    assert accounting.within(event, budget)
+    # and it uses the budget: neither a twentieth less noise nor a threshold two thirds as high fits
+    less = dataclasses.replace(event.training, noise_multiplier=event.training.noise_multiplier * 0.95)
+    assert not accounting.within(dataclasses.replace(event, training=less), budget)
+    lower = dataclasses.replace(event.counts, threshold=event.counts.threshold * 0.66)
+    assert not accounting.within(dataclasses.replace(event, counts=lower), budget)
+
+
+def test_counts_are_cheap_beside_training():
+    plain = accounting.noise_multiplier(BUDGET, rate=0.1, steps=50)
+    event = accounting.labelled_training(BUDGET, count_weight=0.1, rate=0.1, steps=50)
+    assert plain < event.training.noise_multiplier < plain * 1.06
+    assert event.counts.noise_multiplier == pytest.approx(accounting.gaussian_sigma(BUDGET) / math.sqrt(0.1))
+    assert accounting.epsilon(event.counts, 1e-5) < 0.4
+    with pytest.raises(errors.InvalidValue, match="count_weight"):
+        accounting.labelled_training(BUDGET, count_weight=1.0, rate=0.1, steps=50)
+    with pytest.raises(errors.InvalidValue, match="without a public superset"):
+        accounting.labelled_training(Budget(epsilon=1.0, delta=0.0), count_weight=0.1, rate=0.1, steps=50)
+
+
+def test_streams_of_labelled_training_are_bounded_from_above():
+    kinds: list[events.Event] = [
+        events.LabelledTraining(
+            counts=events.LabelCounts(noise_multiplier=12.0 + i, threshold=5 * (12.0 + i)),
+            training=events.DpSgd(noise_multiplier=8.0 + i, rate=0.1, steps=100),
+        )
+        for i in range(4)
+    ]
+    exact = accounting.epsilon(events.compose(*kinds[:3]), 1e-4)
+    bound = accounting.stream_cost(kinds, 1e-4, 3).epsilon
+    assert exact <= bound <= accounting.epsilon(accounting.repeat(kinds[0], 3), 1e-4) * 1.01
+    assert accounting.stream_cost(kinds, 1e-4, 1).epsilon == accounting.epsilon(kinds[0], 1e-4)
+    counted = [kind.counts for kind in kinds if isinstance(kind, events.LabelledTraining)]
+    exact = accounting.epsilon(events.compose(*counted[:2]), 1e-4)
+    assert accounting.stream_cost(counted, 1e-4, 2).epsilon >= exact * (1 - 1e-9)

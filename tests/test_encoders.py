@@ -306,6 +306,33 @@ def test_arrays_of_another_kind_are_refused():
         encoders.efficientnet_lite0()(np.zeros((1, 8, 8, 3), dtype=np.float32))
 
 
+@pytest.mark.parametrize("shape", [(8, 8), (8, 8, 3)])
+@pytest.mark.parametrize("make", [encoders.efficientnet_lite0, lambda: encoders.timm("a"), lambda: encoders.hf("a")])
+def test_a_lone_image_is_refused(make, shape):
+    with pytest.raises(
+        errors.InvalidValue, match=r"^Expected a batch of images: .* got a single array of \d dimensions\.$"
+    ):
+        make()(np.zeros(shape, dtype=np.uint8))
+
+
+@needs_torch
+@pytest.mark.parametrize("raised", ["allocator", "gpu", "python"])
+def test_too_little_memory_is_no_bad_example(raised):
+    """A NaN row would blame the example; the allocator's own text would tell its size."""
+    import torch
+
+    def function(batch):
+        if raised == "allocator":
+            torch.empty(1 << 60)
+        if raised == "gpu":
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 4321 MiB.")
+        raise MemoryError
+
+    with pytest.raises(MemoryError, match=r"^The machine has too little memory[^0-9]*\.$") as refusal:
+        encoders.wrap(function, width=2, name="mine")([1, 2])
+    assert refusal.value.__suppress_context__
+
+
 # --- wrapping
 
 
@@ -342,6 +369,29 @@ def test_callables_see_one_example_at_a_time():
         encoders.wrap(function, width=3, name="mine")([1])
     with pytest.raises(errors.InvalidValue, match="Expected a torch module or a callable, got int"):
         encoders.wrap(3, width=3, name="mine")  # type: ignore[arg-type]
+
+
+def test_what_always_fails_is_refused_on_its_probe():
+    seen = []
+
+    def broken(batch):
+        seen.extend(batch)
+        raise ValueError
+
+    with pytest.raises(errors.ReticentError, match=r"^mine cannot encode a public example\."):
+        encoders.wrap(broken, width=2, name="mine", probe="public")(["private"])
+    assert seen == ["public"]
+    works = encoders.wrap(lambda batch: np.zeros((len(batch), 2)), width=2, name="mine", probe="public")
+    assert works(["private"]).shape == (1, 2)
+
+
+@needs_torch
+def test_parts_of_a_module_keep_their_mode():
+    import torch
+
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout(), torch.nn.Dropout().eval())
+    encoders.wrap(module, width=3, name="mine", probe=np.zeros(3))(np.zeros((2, 3)))
+    assert [part.training for part in module.modules()] == [True, True, True, False]
 
 
 # --- values, digests, packages

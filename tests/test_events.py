@@ -5,6 +5,7 @@ import pytest
 
 from reticent import errors, events
 
+COUNTS = events.LabelCounts(noise_multiplier=12.0, threshold=52.0)
 ALL = [
     events.Public(),
     events.NonPrivate(),
@@ -16,6 +17,9 @@ ALL = [
     events.BinaryTest(epsilon=0.1, delta=1e-6),
     events.Exposure(chance=1e-6),
     events.DpSgd(noise_multiplier=1.1, rate=0.01, steps=500),
+    COUNTS,
+    events.LabelledTraining(counts=COUNTS, training=events.DpSgd(noise_multiplier=1.1, rate=0.01, steps=500)),
+    events.PrivateSelection(run=events.compose(COUNTS, events.Gaussian(noise_multiplier=9.0)), eta=0.0, gamma=0.1),
     events.Composed((events.Public(), events.Gaussian(noise_multiplier=2.0))),
 ]
 
@@ -45,6 +49,19 @@ def test_events_are_frozen(event):
         (lambda: events.OptimalSelection(epsilon=1.0, delta=0.0), "without a public superset"),
         (lambda: events.OptimalSelection(epsilon=1.0, delta=-0.1), "Expected delta > 0"),
         (lambda: events.LaplaceThreshold(epsilon=0.0, delta=0.1), "Expected epsilon > 0"),
+        (lambda: events.DpSgd(noise_multiplier=1.0, rate=0.5, steps=1, examples_per_person=0), "examples_per_person"),
+        (lambda: events.LabelCounts(noise_multiplier=1.0, threshold=math.nan), "threshold"),
+        (lambda: events.LabelledTraining(counts=COUNTS, training=COUNTS), "training to be DpSgd"),  # type: ignore[arg-type]
+        (
+            lambda: events.LabelledTraining(
+                counts=COUNTS, training=events.DpSgd(noise_multiplier=1.0, rate=0.5, steps=1, examples_per_person=2)
+            ),
+            "same number of examples",
+        ),
+        (lambda: events.PrivateSelection(run=COUNTS, eta=-1.0, gamma=0.5), "eta > -1"),
+        (lambda: events.PrivateSelection(run=COUNTS, eta=0.0, gamma=0.0), "gamma"),
+        (lambda: events.PrivateSelection(run=COUNTS, eta=0.0, gamma=1.0), "gamma < 1"),
+        (lambda: events.PrivateSelection(run="tuning", eta=0.0, gamma=0.5), "run to be an event"),  # type: ignore[arg-type]
         (lambda: events.Composed([events.Public()]), "tuple of events"),  # type: ignore[arg-type]
     ],
 )

@@ -16,6 +16,7 @@ from reticent.policies import PublicLabels, ReleasedLabels
 if TYPE_CHECKING:
     from reticent.classifier import ContinualClassifier, load
     from reticent.sensitive.learners.cosine import Cosine
+    from reticent.sensitive.learners.peft import PeftEnsemble
 
 __version__ = version("reticent")
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Cosine",
     "LabelSpace",
     "LedgerError",
+    "PeftEnsemble",
     "Plan",
     "PublicLabels",
     "ReleasedLabels",
@@ -43,6 +45,7 @@ _LATER = {
     "ContinualClassifier": "reticent.classifier",
     "load": "reticent.classifier",
     "Cosine": "reticent.sensitive.learners.cosine",
+    "PeftEnsemble": "reticent.sensitive.learners.peft",
 }
 
 

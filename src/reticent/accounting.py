@@ -4,17 +4,21 @@ Answers never under-report: closed forms are checked in high precision, composit
 distributions with their rounding error added, and calibration asserts its result against the budget.
 """
 
+import dataclasses
 import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from reticent import analytic, errors, events, pld, profiles, selection
+from reticent import analytic, errors, events, pld, profiles, runs, selection
 from reticent.budget import Adjacency, Budget
 from reticent.events import Event
 
 _MOST_SUBSETS = 16
+_GAUSSIANS = (events.Gaussian, events.JointGaussian, events.LabelCounts)
+# Part of delta that pays for exposure where it adds to the rest, as in `planning.joint_gaussian`.
+EXPOSURE_SHARE = 0.1
 
 
 class Cost(NamedTuple):
@@ -75,11 +79,15 @@ def within(event: Event, budget: Budget) -> bool:
 def refuse_fewer_examples(event: Event, budget: Budget) -> None:
     """Refuses an event that was described for fewer examples per person than the budget assumes."""
     for leaf in profiles.leaves(event):
+        if isinstance(leaf, events.PrivateSelection):
+            refuse_fewer_examples(leaf.run, budget)
         described = getattr(leaf, "examples_per_person", budget.examples_per_person)
         if described < budget.examples_per_person:
+            trained = isinstance(leaf, events.DpSgd | events.LabelledTraining)
+            way = " DP-SGD must sample whole persons and clip the sum of each one's gradients; then say so."
             raise errors.InvalidValue(
                 f"Expected an event for {budget.examples_per_person} examples per person, as the budget says; "
-                f"got one for {described}."
+                f"got one for {described}.{way if trained else ''}"
             )
 
 
@@ -133,25 +141,94 @@ def gaussian_sigma(budget: Budget) -> float:
     return sensitivity / analytic.largest_mu(budget.epsilon, budget.delta) * (1 + 1e-12)
 
 
-def noise_multiplier(budget: Budget, *, rate: float, steps: int) -> float:
+def noise_multiplier(budget: Budget, *, rate: float, steps: int, examples_per_person: int = 1) -> float:
     """Returns the noise multiplier of DP-SGD with Poisson sampling that keeps a task within the budget.
+
+    Args:
+        budget: The whole stream's budget.
+        rate: Chance that a step sees an example, or a person.
+        steps: How many steps.
+        examples_per_person: Up to how many examples of a person; more than 1 says that whole persons are sampled.
 
     >>> round(noise_multiplier(Budget(epsilon=1.0, delta=1e-5), rate=0.1, steps=400), 2)
     7.57
     """
+    beside = events.Public()
+    event = training_beside(beside, budget, rate=rate, steps=steps, examples_per_person=examples_per_person)
+    return event.noise_multiplier
+
+
+def labelled_training(
+    budget: Budget, *, count_weight: float, rate: float, steps: int, examples_per_person: int = 1
+) -> events.LabelledTraining:
+    """Returns a task's count release and the DP-SGD that follows it, with the least noise on training.
+
+    Guarantees:
+      - The event is within the budget; asserted at the end.   test_labelled_training_never_overspends
+
+    Args:
+        budget: The whole stream's budget.
+        count_weight: Share of the squared mu of a Gaussian within the budget that pays for the counts.
+        rate: Chance that a step sees an example, or a person.
+        steps: How many steps.
+        examples_per_person: Up to how many examples of a person; more than 1 says that whole persons are sampled.
+
+    Example:
+        >>> event = labelled_training(Budget(epsilon=1.0, delta=1e-5), count_weight=0.1, rate=0.1, steps=100)
+        >>> round(event.counts.threshold, 1), round(event.training.noise_multiplier, 2)
+        (51.3, 4.13)
+    """
+    events.refuse_zero_delta(budget.delta)
+    weight = errors.real("count_weight", count_weight, above=0, below=1)
+    m, kept = examples_per_person, 0.0 if budget.tasks_per_person == examples_per_person == 1 else EXPOSURE_SHARE
+    part = budget
+    if budget.adjacency is Adjacency.REPLACE_ONE:  # what each of two steps must keep
+        half, each = budget.epsilon / 2, budget.delta / (1 + math.exp(budget.epsilon / 2)) * (1 - 1e-12)
+        part = dataclasses.replace(budget, epsilon=half, delta=each, adjacency=Adjacency.ADD_OR_REMOVE_ONE)
+    rest = dataclasses.replace(part, delta=part.delta * (1 - kept))
+    noise = gaussian_sigma(dataclasses.replace(rest, examples_per_person=m)) / math.sqrt(weight)
+    counts = events.Gaussian(noise_multiplier=noise, examples_per_person=m)
+    # a person has at most m new labels with at most m examples each
+    exposure = part.delta * (kept or 1.0) * (1 - 1e-9) / (budget.tasks_per_person * m)
+    threshold = m - 1 + selection.gaussian_threshold(noise, 1.0, exposure)
+    event = events.LabelledTraining(
+        counts=events.LabelCounts(noise_multiplier=noise, threshold=threshold, examples_per_person=m),
+        training=training_beside(counts, rest, rate=rate, steps=steps, examples_per_person=m),
+    )
+    if not within(event, budget):
+        raise AssertionError("Calibration overspent its budget. Please report this as a bug.")
+    return event
+
+
+def training_beside(
+    beside: Event, budget: Budget, *, rate: float, steps: int, examples_per_person: int = 1
+) -> events.DpSgd:
+    """Returns DP-SGD with the least noise that stays within the budget beside another spend of the same task."""
 
     def make(noise: float) -> events.DpSgd:
-        return events.DpSgd(noise_multiplier=noise, rate=rate, steps=steps)
+        return events.DpSgd(noise_multiplier=noise, rate=rate, steps=steps, examples_per_person=examples_per_person)
 
-    make(1.0)  # refuses a bad rate or step count before the search
+    refuse_fewer_examples(make(1.0), budget)  # and a bad rate or step count, before the search
     if budget.delta == 0:
         raise errors.InvalidValue("Expected delta > 0: Gaussian noise satisfies no budget with delta = 0.")
     # central limit of subsampled Gaussians: mu^2 = steps rate^2 (e^(1/sigma^2) - 1)
-    mu = analytic.largest_mu(budget.epsilon, budget.delta)
-    guess = math.log1p(mu**2 / (budget.tasks_per_person * steps * rate**2)) ** -0.5
-    event = calibrate(make, budget, guess=guess)
-    assert isinstance(event, events.DpSgd)  # noqa: S101 (what make returns)
-    return event.noise_multiplier
+    allowed = analytic.largest_mu(budget.epsilon, budget.delta) ** 2 / budget.tasks_per_person
+    guess = math.log1p((allowed - _gaussian_part(beside)[0]) / (steps * rate**2)) ** -0.5
+    event = calibrate(lambda noise: events.compose(beside, make(noise)), budget, guess=guess)
+    training = list(profiles.leaves(event))[-1]
+    assert isinstance(training, events.DpSgd)  # noqa: S101 (what make returns)
+    return training
+
+
+def private_selection(run: Event, *, mean_runs: float, eta: float = 0.0) -> events.PrivateSelection:
+    """Returns the event of keeping the best of a random number of runs with this mean.
+
+    >>> event = private_selection(events.Gaussian(noise_multiplier=3.7306317), mean_runs=20)
+    >>> round(epsilon(event, 1e-5), 2)
+    2.04
+    """
+    event = events.PrivateSelection(run=run, eta=eta, gamma=0.5)  # refuses a bad shape before the search
+    return dataclasses.replace(event, gamma=runs.gamma(event.eta, mean_runs))
 
 
 def stream_delta(
@@ -188,9 +265,7 @@ def worst_subsets(tasks: Sequence[Event], order: int) -> Iterator[Event]:
     size = min(order, kinds.total())
     if size <= 1:
         yield from kinds
-    elif all(
-        isinstance(leaf, events.Gaussian | events.JointGaussian) for kind in kinds for leaf in profiles.leaves(kind)
-    ):
+    elif all(isinstance(leaf, _GAUSSIANS) for kind in kinds for leaf in profiles.leaves(kind)):
         squares, exposures = zip(*(_gaussian_part(kind) for kind in kinds.elements()), strict=True)
         yield _gaussian_event(sum(sorted(squares)[-size:]), sum(sorted(exposures)[-size:]))
     elif math.comb(len(kinds) + size - 1, size) > _MOST_SUBSETS:
@@ -205,9 +280,9 @@ def _gaussian_part(task: Event) -> tuple[float, float]:
     """Returns sum (m/sigma)^2 and the sum of exposures over the Gaussians and joint releases of a task."""
     squares = chance = 0.0
     for leaf in profiles.leaves(task):
-        if isinstance(leaf, events.Gaussian | events.JointGaussian):
+        if isinstance(leaf, _GAUSSIANS):
             squares += (leaf.examples_per_person / leaf.noise_multiplier) ** 2
-        if isinstance(leaf, events.JointGaussian):
+        if isinstance(leaf, events.JointGaussian | events.LabelCounts):
             chance += selection.GaussianRule(leaf).exposures(leaf.examples_per_person)[-1]
         if isinstance(leaf, events.Exposure):
             chance += leaf.chance
@@ -228,7 +303,7 @@ def _dominating(kinds: Iterable[Event]) -> Event:
     Less noise, a higher rate and more steps dominate (a lower rate is a mixture with doing nothing, and divergences are
     convex), and so do a larger epsilon and delta of label selection. Loose, but only for streams of many kinds.
     """
-    tasks = [list(profiles.leaves(kind)) for kind in kinds]
+    tasks = [list(profiles.apart(Counter(profiles.leaves(kind))).elements()) for kind in kinds]
     squares, exposures = zip(*(_gaussian_part(events.Composed(tuple(leaves))) for leaves in tasks), strict=True)
     parts = [_gaussian_event(max(squares), max(exposures))]
     training = [[leaf for leaf in leaves if isinstance(leaf, events.DpSgd)] for leaves in tasks]
@@ -245,7 +320,7 @@ def _dominating(kinds: Iterable[Event]) -> Event:
         costs = [spent for leaves in chosen for spent in leaves]
         worst = events.OptimalSelection(epsilon=max(e for e, _ in costs), delta=max(d for _, d in costs))
         parts += [worst] * max(len(leaves) for leaves in chosen)
-    handled = events.Gaussian | events.JointGaussian | events.Exposure | events.DpSgd | events.LabelSelection
+    handled = (*_GAUSSIANS, events.Exposure, events.DpSgd, events.LabelSelection)
     parts += [leaf for leaves in tasks for leaf in leaves if not isinstance(leaf, handled)]
     return events.compose(*parts)
 

@@ -14,6 +14,7 @@ from reticent.budget import Budget
 from reticent.labels import Label, LabelSpace, canonical
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
 from reticent.released import store
+from reticent.released.ensemble import Ensemble
 from reticent.released.model import Encode, Model, Rule
 from reticent.released.release import Release
 from reticent.released.sums import Sums
@@ -24,7 +25,7 @@ if TYPE_CHECKING:  # learning imports these; predicting does not
     from reticent.gate.noise import NoiseSource
     from reticent.sensitive.learners.learner import Learner
 
-_RULES: dict[str, Callable[[dict[str, Any]], Rule]] = {"sums": Sums.from_json}
+_RULES: dict[str, Callable[[dict[str, Any]], Rule]] = {"sums": Sums.from_json, "ensemble": Ensemble.from_json}
 
 
 class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -13,6 +13,9 @@ from reticent import errors
 
 # A count slot smaller than this is lost on the integer grid.
 SMALLEST_COUNT_WEIGHT = 1e-9
+# A thousand million runs, and a cost (1 + eta) times that of one: beyond both nothing is tuned in private.
+_SMALLEST_GAMMA = 1e-9
+_LARGEST_ETA = 100.0
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,14 @@ class BinaryTest(LabelSelection):
 class DpSgd(Event):
     """Poisson-sampled Gaussian steps: rate and steps are public, an empty batch is a step.
 
+    Args:
+        noise_multiplier: Standard deviation of the noise over the clipping norm.
+        rate: Chance that a step sees an example.
+        steps: How many steps.
+        examples_per_person: Up to how many examples of one person this holds for. More than 1 says that whole persons
+            are sampled and the sum of each one's gradients is clipped; the cost is then the same. Examples sampled
+            one by one are for 1 only: scaling the noise with the number of examples is wrong.
+
     >>> DpSgd(noise_multiplier=1.1, rate=0.01, steps=500).steps
     500
     """
@@ -138,11 +149,93 @@ class DpSgd(Event):
     noise_multiplier: float
     rate: float
     steps: int
+    examples_per_person: int = 1
 
     def __post_init__(self) -> None:
         errors.set_real(self, "noise_multiplier", above=0, below=math.inf)
         errors.set_real(self, "rate", above=0, below=math.nextafter(1, 2))
         errors.set_whole(self, "steps", at_least=1)
+        errors.set_whole(self, "examples_per_person", at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelCounts(Event):
+    """Counts of one task's labels plus Gaussian noise; an unknown label is seen iff its noisy count passes.
+
+    Args:
+        noise_multiplier: Standard deviation of the noise, in examples.
+        threshold: tau, in examples: an unknown label is released iff its noisy count exceeds it.
+        examples_per_person: How many examples one person may contribute to the task.
+    """
+
+    noise_multiplier: float
+    threshold: float
+    examples_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        errors.set_real(self, "noise_multiplier", above=0, below=math.inf)
+        errors.set_real(self, "threshold", above=-math.inf, below=math.inf)
+        errors.set_whole(self, "examples_per_person", at_least=1)
+
+    @property
+    def count_weight(self) -> float:
+        """c^2 of a joint release that holds counts and nothing else."""
+        return 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledTraining(Event):
+    """DP-SGD on the examples of known and just released labels (THEORY section 4).
+
+    The examples of labels whose count does not pass are dropped before training.
+
+    >>> training = DpSgd(noise_multiplier=7.6, rate=0.1, steps=400)
+    >>> LabelledTraining(counts=LabelCounts(noise_multiplier=12.0, threshold=52.0), training=training).training.rate
+    0.1
+    """
+
+    counts: LabelCounts
+    training: DpSgd
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.counts, LabelCounts) or not isinstance(self.training, DpSgd):
+            raise errors.InvalidValue("Expected counts to be LabelCounts and training to be DpSgd.")
+        if self.counts.examples_per_person != self.training.examples_per_person:
+            raise errors.InvalidValue("Expected counts and training for the same number of examples per person.")
+
+    @property
+    def examples_per_person(self) -> int:
+        """How many examples one person may contribute to the task."""
+        return self.training.examples_per_person
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateSelection(Event):
+    """The best of a random number of runs, and nothing about the others.
+
+    Hyper-parameters are drawn from a fixed distribution, independently for each run; `run` bounds what any of them
+    spends, with the score unless that is computed on public data. The number of runs is drawn by `gate.runs`. A fixed
+    number of runs, or a search that looks at earlier scores, is not covered.
+
+    Args:
+        run: What one run spends.
+        eta: Shape of the truncated negative binomial number of runs, above -1: 0 is logarithmic, 1 is geometric.
+        gamma: Its other parameter, between 0 and 1: smaller means more runs.
+
+    >>> PrivateSelection(run=Gaussian(noise_multiplier=4.0), eta=-1, gamma=0.1)
+    Traceback (most recent call last):
+    reticent.errors.InvalidValue: Expected eta > -1 and eta < 100, got -1.
+    """
+
+    run: Event
+    eta: float
+    gamma: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.run, Event):
+            raise errors.InvalidValue("Expected run to be an event.")
+        errors.set_real(self, "eta", above=-1, below=_LARGEST_ETA)
+        errors.set_real(self, "gamma", above=_SMALLEST_GAMMA, below=1)
 
 
 @dataclass(frozen=True)
@@ -185,6 +278,10 @@ _KINDS: tuple[type[Event], ...] = (
     LaplaceThreshold,
     BinaryTest,
     DpSgd,
+    LabelCounts,
+    LabelledTraining,
+    PrivateSelection,
+    Composed,
 )
 
 
@@ -194,11 +291,16 @@ def to_json(event: Event) -> dict[str, Any]:
     >>> to_json(Gaussian(noise_multiplier=2.0))
     {'kind': 'Gaussian', 'noise_multiplier': 2.0, 'examples_per_person': 1}
     """
-    if isinstance(event, Composed):
-        return {"kind": "Composed", "parts": [to_json(part) for part in event.parts]}
     if type(event) not in _KINDS:
         raise errors.UnsupportedEvent(f"No ledger can store {type(event).__name__}. Use an event of reticent.")
-    return {"kind": type(event).__name__, **dataclasses.asdict(event)}
+    values = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
+    return {"kind": type(event).__name__, **{name: _plain(value) for name, value in values.items()}}
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (a field is a number, an event or a tuple of events)
+    if isinstance(value, Event):
+        return to_json(value)
+    return [to_json(part) for part in value] if isinstance(value, tuple) else value
 
 
 def from_json(value: Mapping[str, Any]) -> Event:
@@ -207,10 +309,7 @@ def from_json(value: Mapping[str, Any]) -> Event:
     >>> from_json({"kind": "Public"})
     Public()
     """
-    fields = dict(value)
-    kind = fields.pop("kind", None)
-    if kind == "Composed":
-        return Composed(tuple(from_json(part) for part in fields["parts"]))
+    kind, fields = value.get("kind"), {name: _read(field) for name, field in value.items() if name != "kind"}
     for known in _KINDS:
         if known.__name__ == kind:
             try:
@@ -218,3 +317,9 @@ def from_json(value: Mapping[str, Any]) -> Event:
             except TypeError as error:
                 raise errors.UnsupportedEvent(f"A stored {kind} event has fields this version lacks.") from error
     raise errors.UnsupportedEvent(f"This version knows no event of kind {kind!r}. Update reticent.")
+
+
+def _read(field: Any) -> Any:  # noqa: ANN401 (what JSON may hold)
+    if isinstance(field, Mapping):
+        return from_json(field)
+    return tuple(from_json(part) for part in field) if isinstance(field, list) else field

@@ -108,18 +108,24 @@ class ReleasedLabels:
 
     def joint(self, budget: Budget) -> events.JointGaussian:
         """Returns what a task costs when labels and sums leave together."""
-        return planning.joint_gaussian(budget, self._weight(budget))
+        return planning.joint_gaussian(budget, self.weight(budget))
 
     def apart(self, budget: Budget) -> tuple[events.LabelSelection, events.Gaussian]:
         """Returns what a task costs when labels leave by their own mechanism: for the labels, and for the sums."""
+        chosen, rest = self.split(budget)
+        return chosen, _gaussian(rest)
+
+    def split(self, budget: Budget) -> tuple[events.LabelSelection, Budget]:
+        """Returns what the labels cost by their own mechanism, and what is left for everything else."""
         if self.selection is None:
             raise errors.InvalidValue("Expected a selection mechanism.")
         events.refuse_zero_delta(budget.delta)
         share = planning.DEFAULT_SHARE if self.share is None else self.share
         rest = replace(budget, epsilon=budget.epsilon * (1 - share), delta=budget.delta * (1 - share))
-        return planning.labels_by_share(budget, self.selection, share), _gaussian(rest)
+        return planning.labels_by_share(budget, self.selection, share), rest
 
-    def _weight(self, budget: Budget) -> float:
+    def weight(self, budget: Budget) -> float:
+        """Returns c^2, the share of the squared noise-to-signal ratio that pays for the counts."""
         if self.class_size is None:
             return planning.DEFAULT_COUNT_WEIGHT if self.count_weight is None else self.count_weight
         weight = planning.smallest_count_weight(budget, self.class_size)

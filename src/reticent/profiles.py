@@ -1,7 +1,8 @@
 """The trade-off between epsilon and delta of each kind of event, under add-or-remove-one.
 
 A profile answers `delta(epsilon)` and `epsilon(delta)` with upper bounds. Single releases have exact curves;
-what composes becomes a Gaussian, a privacy loss distribution, and a chance of naked exposure beside them.
+what composes becomes a Gaussian, a privacy loss distribution, and a chance of naked exposure beside them. Private
+selection, and what is composed with it, is bounded by Rényi divergences.
 """
 
 import math
@@ -13,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from reticent import analytic, errors, events, pld, selection
+from reticent import analytic, errors, events, pld, renyi, selection
 from reticent.events import Event
 
 
@@ -39,8 +40,10 @@ def of(event: Event, resolution: float = pld.FINE) -> Profile:
         return Unbounded()
     if counts.total() == 1:
         (leaf,) = counts
-        if isinstance(leaf, events.JointGaussian):
+        if isinstance(leaf, events.JointGaussian | events.LabelCounts):
             return OneJointGaussian(leaf)
+        if isinstance(leaf, events.LabelledTraining):
+            return OneLabelledTraining(leaf, resolution)
         if isinstance(leaf, events.LabelSelection) and leaf.examples_per_person == 1:
             return OneSelection(leaf)
     return _composed(counts, resolution)
@@ -132,7 +135,7 @@ class OneJointGaussian:
     With m examples per person, j of them on new labels: delta_G at sensitivity m - j, plus the exposure of j.
     """
 
-    event: events.JointGaussian
+    event: events.JointGaussian | events.LabelCounts
 
     @property
     def _cases(self) -> Iterator[Profile]:
@@ -147,6 +150,48 @@ class OneJointGaussian:
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon that every j allows."""
+        return max(case.epsilon(delta) for case in self._cases)
+
+
+@dataclass(frozen=True)
+class OneLabelledTraining:
+    """One count release with the training that follows it: either the person's labels are new, or both see them.
+
+    Let D' = D + (x*, y*). If y* is known or occurs in D, the same counts are drawn up to a shift of 1, and after equal
+    noisy counts both train on the same labels, with data that differ in x* at most: a Gaussian composed with DP-SGD, in
+    both directions. Else D never outputs y*, and D' outputs it with chance p1; if it does not, x* is dropped before
+    training and the output is distributed as under D. So P'(S) <= (1 - p1) P(S) + p1, and
+    P(S) - e^epsilon P'(S) <= P(S) (1 - e^epsilon (1 - p1)) <= p1. The two cases exclude each other, hence the maximum.
+
+    A person with m examples, j of them on new labels: unless one of those is exposed, the j are dropped and m - j are
+    counted and trained on. All 0 < j < m are bounded at once, with the training of j = 1 and the exposure of m - 1.
+
+    Guarantees (one label per example, add or remove one person):
+      - delta is at least the exact one.                       test_labelled_training_covers_the_exact_divergence
+      - For one example it is the maximum, not the sum.        test_labelled_training_costs_the_maximum_not_the_sum
+    """
+
+    event: events.LabelledTraining
+    resolution: float
+
+    @cached_property
+    def _cases(self) -> list[Profile]:
+        counts, m = self.event.counts, self.event.examples_per_person
+        exposures = selection.GaussianRule(counts).exposures(m)
+        cases = [self._trained(m), Exposed(PlainGaussian(0.0), exposures[m])]
+        return [*cases, Exposed(self._trained(m - 1), exposures[m - 1])] if m > 1 else cases
+
+    def _trained(self, counted: int) -> Profile:
+        """The training beside a Gaussian release of this many of the person's examples."""
+        sums = events.Gaussian(noise_multiplier=self.event.counts.noise_multiplier, examples_per_person=counted)
+        return _composed(Counter([sums, self.event.training]), self.resolution)
+
+    def delta(self, epsilon: float) -> float:
+        """The larger of the cases (THEORY section 4)."""
+        return max(case.delta(epsilon) for case in self._cases)
+
+    def epsilon(self, delta: float) -> float:
+        """The smallest epsilon that every case allows."""
         return max(case.epsilon(delta) for case in self._cases)
 
 
@@ -191,14 +236,27 @@ def leaves(event: Event) -> Iterator[Event]:
         yield event
 
 
+def apart(counts: Counter[Event]) -> Counter[Event]:
+    """Returns the leaves of a composition, with labelled training as its two parts: there the maximum does not hold."""
+    parts: Counter[Event] = Counter()
+    for leaf, times in counts.items():
+        if isinstance(leaf, events.LabelledTraining):
+            parts.update({leaf.counts: times, leaf.training: times})
+        else:
+            parts[leaf] += times
+    return parts
+
+
 def _composed(counts: Counter[Event], resolution: float) -> Profile:
     squares, chance = 0.0, 0.0
     convolved: list[pld.Part] = []
-    for leaf, times in counts.items():
+    selected: dict[Event, int] = {}
+    for leaf, times in apart(counts).items():
         match leaf:
             case events.Gaussian(noise_multiplier=noise, examples_per_person=m):
                 squares += times * (m / noise) ** 2
-            case events.JointGaussian(noise_multiplier=noise, examples_per_person=m):
+            case events.JointGaussian(noise_multiplier=noise) | events.LabelCounts(noise_multiplier=noise):
+                m = leaf.examples_per_person
                 squares += times * (m / noise) ** 2
                 chance += times * selection.GaussianRule(leaf).exposures(m)[m]
             case events.Exposure(chance=alone):
@@ -207,12 +265,16 @@ def _composed(counts: Counter[Event], resolution: float) -> Profile:
                 squares += times * steps / noise**2
             case events.DpSgd() | events.LabelSelection():
                 convolved.append(pld.Part(leaf, times))
+            case events.PrivateSelection():
+                selected[leaf] = times
             case _:
                 raise errors.UnsupportedEvent(f"No accountant knows {type(leaf).__name__}. Add a case with its proof.")
     mu = math.sqrt(squares) * (1 + 1e-15 * len(counts))
     inner: Profile = PlainGaussian(mu)
-    if convolved:
-        if squares:
-            convolved.append(pld.Part(events.Gaussian(noise_multiplier=1 / mu), 1))
+    if (convolved or selected) and squares:
+        convolved.append(pld.Part(events.Gaussian(noise_multiplier=1 / mu), 1))
+    if selected:
+        inner = renyi.compose(selected | {part.event: part.times for part in convolved})
+    elif convolved:
         inner = pld.compose(frozenset(convolved), resolution)
     return Exposed(inner, chance) if chance else inner

@@ -44,7 +44,7 @@ class Rule(Protocol):
     """How likely a label with n examples is released."""
 
     @property
-    def event(self) -> events.LabelSelection | events.JointGaussian:
+    def event(self) -> events.LabelSelection | events.JointGaussian | events.LabelCounts:
         """What one use costs."""
 
     @property
@@ -65,8 +65,8 @@ class CountRule(Rule, Protocol):
 @overload
 def rule(event: events.LabelSelection) -> CountRule: ...
 @overload
-def rule(event: events.JointGaussian) -> "GaussianRule": ...
-def rule(event: events.LabelSelection | events.JointGaussian) -> Rule:
+def rule(event: events.JointGaussian | events.LabelCounts) -> "GaussianRule": ...
+def rule(event: events.LabelSelection | events.JointGaussian | events.LabelCounts) -> Rule:
     """Returns the formulas of an event.
 
     >>> rule(events.TruncatedGeometric(epsilon=0.025, delta=2.5e-7)).threshold
@@ -79,7 +79,7 @@ def rule(event: events.LabelSelection | events.JointGaussian) -> Rule:
             return OptimalRule(event)
         case events.LaplaceThreshold():
             return LaplaceRule(event)
-        case events.JointGaussian():
+        case events.JointGaussian() | events.LabelCounts():
             return GaussianRule(event)
     raise errors.UnsupportedEvent(f"No selection rule knows {type(event).__name__}. Add a case with its proof.")
 
@@ -272,7 +272,7 @@ class LaplaceRule:
 
 @dataclass(frozen=True)
 class GaussianRule:
-    """The threshold on the count slot of a joint Gaussian (THEORY section 4).
+    """The threshold on the count slot of a joint Gaussian, or on counts alone (THEORY section 4).
 
     Guarantees (one example per person, add or remove one example):
       - (epsilon, max(delta_G(epsilon), p1))-DP together with the vectors it gates.
@@ -280,7 +280,7 @@ class GaussianRule:
       - A label absent from the data is never released.        test_absent_labels_are_never_released
     """
 
-    event: events.JointGaussian
+    event: events.JointGaussian | events.LabelCounts
 
     @property
     def threshold(self) -> float:

@@ -3,6 +3,7 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,10 +14,12 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.encoders import cache as caching
+from reticent.encoders.packages import require
 from reticent.encoders.progress import Bar
 
 Item = tuple[npt.NDArray[Any], ...]  # one prepared example: arrays whose shapes follow from the example alone
 Features = npt.NDArray[np.float32]
+NO_MEMORY = "The machine has too little memory for one batch of this model."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +32,8 @@ class Backend:
         rows: How many rows a batch of such items has, always: a function of the item's shape alone.
         width: Number of features.
         probe: A public example that it must be able to encode, so that a broken model is refused before any data.
+        module: The torch module behind it, None where there is none.
+        embed: From stacked items as tensors to a tensor of features, with gradients where they are wanted.
     """
 
     prepare: Callable[[Sequence[object]], list[Item | None]]
@@ -36,6 +41,8 @@ class Backend:
     rows: Callable[[Item], int]
     width: int
     probe: object = None
+    module: Any = None
+    embed: Callable[[tuple[Any, ...]], Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,6 +55,7 @@ class Encoder:
                               test_texts_depend_on_themselves_alone, test_images_depend_on_themselves_alone
       - What cannot be used gives a row of NaN: no exception, no warning, no count.   test_unusable_inputs_become_nan
       - Refusals are read from the container (type, dtype), never from its rows.  test_what_is_no_sequence_is_refused
+      - Too little memory is an exception about the machine, not a row of NaN. test_too_little_memory_is_no_bad_example
       - Its representation holds public settings only.                                test_encoders_are_frozen_values
 
     Attributes:
@@ -63,6 +71,7 @@ class Encoder:
     content: Callable[[object], bytes | None] | None = field(default=None, repr=False)  # what a cache's key is made of
     kinds: str = field(default="OUT", repr=False)  # dtype kinds of arrays that can hold inputs
     chunk: int = field(default=4096, repr=False)  # inputs prepared at a time, to bound memory
+    images: bool = field(default=False, repr=False)  # an array of bytes with 2 or 3 dimensions is one input, not many
 
     @cached_property
     def backend(self) -> Backend:
@@ -106,6 +115,26 @@ class Encoder:
                 kept.close()
         return features
 
+    def passes(self, inputs: Any, attachments: Sequence[Callable[[], AbstractContextManager[object]]]) -> Features:  # noqa: ANN401
+        """Encodes inputs once inside each context, and prepares them once for all; shape (contexts, n, width)."""
+        examples = self._sequence(inputs)
+        features = np.full((len(attachments), len(examples), self.width), np.nan, dtype=np.float32)
+        with Bar(f"Encoding with {self.name}") as bar:
+            for start in range(0, len(examples), self.chunk):
+                items = self.backend.prepare(examples[start : start + self.chunk])
+                for done, attached in enumerate(attachments):
+                    with attached():
+                        for rows, values in self._batches(items):
+                            features[done, [start + row for row in rows]] = values
+                    bar.show((start + len(items) * (done + 1) / len(attachments)) / len(examples))
+        return features
+
+    def prepare(self, inputs: Any) -> list[Item | None]:  # noqa: ANN401
+        """Returns inputs as the model reads them, None for what cannot be used. SENSITIVE."""
+        examples = self._sequence(inputs)
+        parts = (examples[start : start + self.chunk] for start in range(0, len(examples), self.chunk))
+        return [item for part in parts for item in self.backend.prepare(part)]
+
     def wipe_cache(self) -> None:
         """Deletes the features kept in the cache folder, if there is one."""
         if self.cache is not None:
@@ -127,6 +156,11 @@ class Encoder:
             raise errors.InvalidValue(f"Expected a sequence of inputs such as a list, got {type(inputs).__name__}.")
         if isinstance(inputs, np.ndarray) and inputs.dtype.kind not in self.kinds:
             raise errors.InvalidValue(f"Expected inputs that {self.name} can encode, got an array of {inputs.dtype}.")
+        if self.images and isinstance(inputs, np.ndarray) and inputs.dtype == np.uint8 and inputs.ndim in (2, 3):
+            raise errors.InvalidValue(
+                "Expected a batch of images: a list, or an array of shape (n, height, width, 3); got a single array of "
+                f"{inputs.ndim} dimensions."
+            )
         return list(inputs)
 
     def _encode(self, chunk: Sequence[object], features: Features, kept: caching.Cache | None) -> Iterator[int]:
@@ -153,25 +187,17 @@ class Encoder:
 
     def _batches(self, items: Sequence[Item | None]) -> Iterator[tuple[list[int], Features]]:
         """Yields positions and features, in batches of equal shapes and a fixed number of rows."""
-        groups: defaultdict[object, list[int]] = defaultdict(list)
-        for i, item in enumerate(items):
-            if item is not None:
-                groups[tuple((array.shape, array.dtype.str) for array in item)].append(i)
-        for group in groups.values():
-            prepared = [item for i in group if (item := items[i]) is not None]
-            rows = self.backend.rows(prepared[0])
-            for start in range(0, len(group), rows):
-                batch = prepared[start : start + rows]
-                yield group[start : start + rows], self._forward(batch, rows)
+        for places, batch, rows in batches(items, self.backend.rows):
+            yield places, self._forward(batch, rows)
 
     def _forward(self, batch: Sequence[Item], rows: int) -> Features:
-        full = [*batch, *[batch[0]] * (rows - len(batch))]
-        stacked = tuple(np.stack(arrays) for arrays in zip(*full, strict=True))
         try:
-            values = np.asarray(self.backend.forward(stacked))
-        except (ImportError, MemoryError):
+            values = np.asarray(self.backend.forward(stacked(batch, rows)))
+        except ImportError:
             raise  # says something about the machine, not about an example
-        except Exception:
+        except Exception as error:
+            if out_of_memory(error):  # so does this; the allocator's own text would tell the example's size
+                raise MemoryError(NO_MEMORY) from None
             # Some example cannot be encoded: find out which, each beside copies of itself (the same shapes).
             if len(batch) == 1:
                 return np.full((1, self.width), np.nan, dtype=np.float32)
@@ -179,6 +205,61 @@ class Encoder:
         if values.shape != (rows, self.width):
             raise errors.InvalidValue(f"Expected {self.name} to return features of shape (rows, {self.width}).")
         return values[: len(batch)].astype(np.float32)
+
+
+def batches(items: Sequence[Item | None], rows: Callable[[Item], int]) -> Iterator[tuple[list[int], list[Item], int]]:
+    """Yields positions and items of equal shape, a batch at a time, and the rows that a batch of that shape has."""
+    groups: defaultdict[object, list[int]] = defaultdict(list)
+    for i, item in enumerate(items):
+        if item is not None:
+            groups[shapes(item)].append(i)
+    for group in groups.values():
+        prepared = [item for i in group if (item := items[i]) is not None]
+        count = rows(prepared[0])
+        for start in range(0, len(group), count):
+            yield group[start : start + count], prepared[start : start + count], count
+
+
+def shapes(item: Item) -> tuple[tuple[tuple[int, ...], str], ...]:
+    """Returns what must be equal for two items to share a batch."""
+    return tuple((array.shape, array.dtype.str) for array in item)
+
+
+def stacked(batch: Sequence[Item], rows: int) -> Item:
+    """Returns items as one batch with a fixed number of rows, filled up with copies of the first."""
+    full = [*batch, *[batch[0]] * (rows - len(batch))]
+    return tuple(np.stack(arrays) for arrays in zip(*full, strict=True))
+
+
+def tensors(module: Any, item: Item) -> tuple[Any, ...]:  # noqa: ANN401
+    """Returns stacked items as tensors, where the module's weights are."""
+    torch = require("torch", extra="reticent[torch]")
+    weight = next(module.parameters(), None)
+    device = "cpu" if weight is None else weight.device
+    return tuple(torch.from_numpy(array).to(device) for array in item)
+
+
+def inference(module: Any, embed: Callable[[tuple[Any, ...]], Any]) -> Callable[[Item], npt.NDArray[Any]]:  # noqa: ANN401
+    """Returns `embed` as a function of arrays, without gradients."""
+    torch = require("torch", extra="reticent[torch]")
+
+    def forward(item: Item) -> npt.NDArray[Any]:
+        with torch.inference_mode():
+            values: npt.NDArray[Any] = embed(tensors(module, item)).float().cpu().numpy()
+        return values
+
+    return forward
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Tells whether an exception is about the machine's memory: torch says so with a RuntimeError.
+
+    >>> out_of_memory(MemoryError()), out_of_memory(RuntimeError("shapes do not match"))
+    (True, False)
+    """
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    text = str(error) if isinstance(error, RuntimeError) else ""
+    return isinstance(error, MemoryError) or any(word in text for word in words)
 
 
 def sha256(*parts: bytes) -> str:
@@ -212,6 +293,4 @@ def sha256_of_weights(module: Any, *settings: str) -> str:  # noqa: ANN401
 
 
 def _bytes_dtype() -> Any:  # noqa: ANN401
-    from reticent.encoders.packages import require
-
     return require("torch", extra="reticent[torch]").uint8

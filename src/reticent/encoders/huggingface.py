@@ -40,6 +40,7 @@ def hf(name: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = N
         content=partial(_content, source),
         kinds="OUTu",
         chunk=256,
+        images=True,
     )
 
 
@@ -90,7 +91,7 @@ def _load(source: str) -> Backend:
     processor = _processor(source)
     model = text.load_model(source, local=local)
     first = any(key.endswith("cls_token") for key in model.state_dict())
-    return images.backend(partial(_pooled, model, first), partial(_pixels, processor), width=_width(config))
+    return images.backend(model, partial(_pooled, model, first), partial(_pixels, processor), width=_width(config))
 
 
 def _width(config: Any) -> int:  # noqa: ANN401

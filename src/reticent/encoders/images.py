@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent.encoders.encoder import Backend, Encoder, Item, sha256_of_files, sha256_of_weights
+from reticent.encoders.encoder import Backend, Encoder, Item, inference, sha256_of_files, sha256_of_weights
 from reticent.encoders.packages import require
 
 EXTRA = "reticent[vision]"
@@ -42,6 +42,7 @@ def efficientnet_lite0(*, cache: str | os.PathLike[str] | None = None) -> Encode
         content=content,
         kinds="OUTu",
         chunk=_CHUNK,
+        images=True,
     )
 
 
@@ -64,6 +65,7 @@ def timm(name: str, *, cache: str | os.PathLike[str] | None = None) -> Encoder:
         content=content,
         kinds="OUTu",
         chunk=_CHUNK,
+        images=True,
     )
 
 
@@ -97,21 +99,39 @@ def content(example: object) -> bytes | None:
 
 
 def backend(
-    model: Callable[[Any], Any], pixels: Callable[[Any], npt.NDArray[np.float32]], *, width: int, rows: int = ROWS
+    module: Any,  # noqa: ANN401
+    features: Callable[[Any], Any],
+    pixels: Callable[[Any], npt.NDArray[np.float32]],
+    *,
+    width: int,
+    rows: int = ROWS,
 ) -> Backend:
-    """Returns the backend of an image model: `pixels` turns an RGB image into an array of one public shape."""
-    torch = require("torch", extra=EXTRA)
+    """Returns the backend of an image model.
+
+    Args:
+        module: The torch module.
+        features: From stacked pixels through the module to features.
+        pixels: From an RGB image to an array of one public shape.
+        width: Number of features.
+        rows: Rows of every batch.
+    """
+    module.requires_grad_(False)  # public weights stay as they are; adapters bring their own
 
     def prepare(examples: Sequence[object]) -> list[Item | None]:
         return [_item(example, pixels) for example in examples]
 
-    def forward(item: Item) -> npt.NDArray[Any]:
-        with torch.inference_mode():
-            values: npt.NDArray[Any] = model(torch.from_numpy(item[0])).float().numpy()
-        return values
+    def embed(item: tuple[Any, ...]) -> Any:  # noqa: ANN401
+        return features(item[0])
 
-    grey = np.full((32, 32, 3), 127, dtype=np.uint8)
-    return Backend(prepare=prepare, forward=forward, rows=lambda _: rows, width=width, probe=grey)
+    return Backend(
+        prepare=prepare,
+        forward=inference(module, embed),
+        rows=lambda _: rows,
+        width=width,
+        probe=np.full((32, 32, 3), 127, dtype=np.uint8),
+        module=module,
+        embed=embed,
+    )
 
 
 def _item(example: object, pixels: Callable[[Any], npt.NDArray[np.float32]]) -> Item | None:
@@ -132,7 +152,7 @@ def _load_lite0() -> Backend:
     network = require("efficientnet_lite_pytorch", extra=EXTRA).EfficientNet.from_name("efficientnet-lite0")
     network.load_state_dict(torch.load(_file_lite0(), map_location="cpu", weights_only=True))
     network.eval()  # BatchNorm with its own statistics, never with the batch's
-    return backend(lambda x: network.extract_features(x).mean((2, 3)), _pixels_lite0, width=1280)
+    return backend(network, lambda x: network.extract_features(x).mean((2, 3)), _pixels_lite0, width=1280)
 
 
 def _pixels_lite0(image: Any) -> npt.NDArray[np.float32]:  # noqa: ANN401
@@ -160,7 +180,7 @@ def _network_timm(name: str) -> tuple[Any, dict[str, Any]]:
 
 def _load_timm(name: str) -> Backend:
     network, settings = _network_timm(name)
-    return backend(network, partial(_pixels_timm, settings=settings), width=int(network.num_features))
+    return backend(network, network, partial(_pixels_timm, settings=settings), width=int(network.num_features))
 
 
 def _pixels_timm(image: Any, settings: dict[str, Any]) -> npt.NDArray[np.float32]:  # noqa: ANN401

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from reticent.encoders.encoder import Backend, Encoder, Item, sha256_of_files
+from reticent.encoders.encoder import Backend, Encoder, Item, inference, sha256_of_files
 from reticent.encoders.packages import require
 
 EXTRA = "reticent[torch]"
@@ -61,7 +60,7 @@ def rows(item: Item) -> int:
 
 def backend(model: Any, tokenizer: Any, *, width: int, tokens: int) -> Backend:  # noqa: ANN401
     """Returns the backend of a transformers text model: mean of the last hidden states over the text's own tokens."""
-    torch = require("torch", extra=EXTRA)
+    model.requires_grad_(False)  # public weights stay as they are; adapters bring their own
     pad = tokenizer.pad_token_id or 0
 
     def prepare(examples: Sequence[object]) -> list[Item | None]:
@@ -74,15 +73,21 @@ def backend(model: Any, tokenizer: Any, *, width: int, tokens: int) -> Backend: 
                 items[i] = _padded(ids or [pad], pad, tokens)
         return items
 
-    def forward(item: Item) -> npt.NDArray[Any]:
-        ids, mask = (torch.from_numpy(array) for array in item)
-        with torch.inference_mode():
-            hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
-            weights = mask.unsqueeze(-1).float()
-            mean: npt.NDArray[Any] = ((hidden * weights).sum(1) / weights.sum(1)).numpy()
-        return mean
+    def embed(item: tuple[Any, ...]) -> Any:  # noqa: ANN401
+        ids, mask = item
+        hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
+        weights = mask.unsqueeze(-1).float()
+        return (hidden * weights).sum(1) / weights.sum(1)
 
-    return Backend(prepare=prepare, forward=forward, rows=rows, width=width, probe="A public text.")
+    return Backend(
+        prepare=prepare,
+        forward=inference(model, embed),
+        rows=rows,
+        width=width,
+        probe="A public text.",
+        module=model,
+        embed=embed,
+    )
 
 
 def quietly(load: Callable[..., Any], source: str, **settings: Any) -> Any:  # noqa: ANN401

@@ -1,7 +1,8 @@
 """Any torch module, any callable."""
 
+import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,24 +10,32 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.encoders.encoder import Backend, Encoder, Item, sha256, sha256_of_weights
+from reticent.encoders.encoder import Backend, Encoder, Item, inference, sha256, sha256_of_weights
 
 ROWS = 16
 
 
-def wrap(module_or_callable: Callable[..., Any], *, width: int, name: str, rows: int | None = None) -> Encoder:
+def wrap(
+    module_or_callable: Callable[..., Any],
+    *,
+    width: int,
+    name: str,
+    rows: int | None = None,
+    probe: object = None,
+) -> Encoder:
     """Makes an encoder of a torch module or of any callable.
 
     A module gets stacked float32 (or integer) tensors, is put in evaluation mode, and must treat rows one by one. A
     callable gets a list of inputs and returns an array of shape (len, width); by default a list of one, because nobody
-    knows whether it lets its rows influence each other. What it raises on gives a row of NaN: try it on a public
-    example first.
+    knows whether it lets its rows influence each other. What it raises on gives a row of NaN: pass a public
+    example as `probe`, and what always fails is refused before any data.
 
     Args:
         module_or_callable: Public code and weights, not fitted to the sensitive data.
         width: Number of features.
         name: What it is called in a manifest; pass the encoder again when the model is loaded.
         rows: Rows of every batch: 16 for a module; 1 for a callable, more where its rows are independent.
+        probe: A public example that it must be able to encode; adapters can be trained only with one.
 
     Example:
         >>> lengths = wrap(lambda texts: np.array([[len(text), 1.0] for text in texts]), width=2, name="lengths")
@@ -40,10 +49,21 @@ def wrap(module_or_callable: Callable[..., Any], *, width: int, name: str, rows:
     width = errors.whole("width", width, at_least=1)
     module = "torch" in sys.modules and isinstance(module_or_callable, sys.modules["torch"].nn.Module)
     count = errors.whole("rows", (ROWS if module else 1) if rows is None else rows, at_least=1)
-    prepare, forward = (_arrays, partial(_module, module_or_callable)) if module else (_objects, None)
-    backend = Backend(
-        prepare=prepare, forward=forward or partial(_call, module_or_callable), rows=lambda _: count, width=width
-    )
+    if module:
+        embed = partial(_module, module_or_callable)
+        forward = inference(module_or_callable, embed)
+        backend = Backend(
+            prepare=_arrays,
+            forward=forward,
+            rows=lambda _: count,
+            width=width,
+            probe=probe,
+            module=module_or_callable,
+            embed=embed,
+        )
+    else:
+        call = partial(_call, module_or_callable)
+        backend = Backend(prepare=_objects, forward=call, rows=lambda _: count, width=width, probe=probe)
     digest = partial(sha256_of_weights, module_or_callable, name) if module else partial(sha256, name.encode())
     return Encoder(name=name, load=lambda: backend, fingerprint=digest, declared_width=width, kinds="OUTbiuf")
 
@@ -71,16 +91,21 @@ def _objects(examples: Sequence[object]) -> list[Item | None]:
     return items
 
 
-def _module(module: Any, item: Item) -> npt.NDArray[Any]:  # noqa: ANN401
-    torch = sys.modules["torch"]
-    training = module.training
+def _module(module: Any, item: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    with evaluating(module):
+        return module(item[0])
+
+
+@contextlib.contextmanager
+def evaluating(module: Any) -> Iterator[None]:  # noqa: ANN401
+    """Puts a module in evaluation mode, and every part of it back as it was."""
+    training = [part for part in module.modules() if part.training]
     module.eval()
     try:
-        with torch.inference_mode():
-            values: npt.NDArray[Any] = module(torch.from_numpy(item[0])).detach().cpu().float().numpy()
+        yield
     finally:
-        module.train(training)
-    return values
+        for part in training:
+            part.training = True
 
 
 def _call(function: Callable[[list[Any]], Any], item: Item) -> npt.NDArray[Any]:

@@ -91,18 +91,27 @@ def sum_by_label(
         row = known.row(name)
         return len(known) + found.setdefault(name, len(found)) if row < 0 < count_weight else row
 
-    places = _Places(place).of(labels)
+    slots = _Places(place).of(labels)
     known_sums = np.zeros((len(known), width), dtype=np.int64)
     vectors = np.zeros((len(found), width), dtype=np.int64)
-    mine = np.flatnonzero((places >= 0) & (places < len(known)))
-    _accumulate(known_sums, features, mine, places[mine], 0.0)
-    mine = np.flatnonzero(places >= len(known))
-    owners = places[mine] - len(known)
+    mine = np.flatnonzero((slots >= 0) & (slots < len(known)))
+    _accumulate(known_sums, features, mine, slots[mine], 0.0)
+    mine = np.flatnonzero(slots >= len(known))
+    owners = slots[mine] - len(known)
     kept = _accumulate(vectors, features, mine, owners, count_weight)
     counts = np.bincount(owners[kept], minlength=len(found))
     seen = counts > 0  # a label all of whose rows are unusable was not found
     unknown = tuple(label for label, kept in zip(found, seen, strict=True) if kept)
     return LabelSums(known_sums, unknown, counts[seen], vectors[seen], count_weight)
+
+
+def places(labels: Sequence[object], row: Callable[[Label], int]) -> Ints:
+    """Returns the row of each label; what cannot be a label has row -1.
+
+    >>> places(["a", None, "b"], {"a": 0, "b": 1}.__getitem__).tolist()
+    [0, -1, 1]
+    """
+    return _Places(lambda name: -1 if name is None else row(name)).of(labels)
 
 
 class _Places(dict[object, int]):

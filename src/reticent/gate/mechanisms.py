@@ -73,6 +73,31 @@ class SelectLabels:
 
 
 @dataclass(frozen=True)
+class CountLabels:
+    """Releases the labels whose noisy counts pass a threshold: the first half of a labelled training.
+
+    Guarantees (one label per example, add or remove one example):
+      - A label with one example is released with probability at most p1 of its event.   test_counts_expose_at_most_p1
+      - A label absent from the data is never released.                  test_absent_labels_are_never_released
+
+    Example:
+        >>> counts = CountLabels(events.LabelCounts(noise_multiplier=10.0, threshold=45.0))
+        >>> counts({"common": 500}, rng=NoiseSource.from_os())
+        ('common',)
+    """
+
+    event: events.LabelCounts
+
+    def __call__(self, value: Mapping[Label, int], *, rng: NoiseSource) -> tuple[Label, ...]:
+        """Returns the released labels of a mapping from label to count, in public order."""
+        noise = rng.rounded_gaussian(self.event.noise_multiplier * grid.SCALE, len(value))
+        noisy = np.fromiter(value.values(), dtype=np.int64, count=len(value)) * grid.SCALE + noise
+        # at or above the real threshold, so that integers expose a single example no more often than p1
+        passed = noisy > math.ceil(grid.SCALE * self.event.threshold)
+        return in_public_order(label for label, kept in zip(value, passed, strict=True) if kept)
+
+
+@dataclass(frozen=True)
 class NoisySums:
     """What a joint release publishes, in grid steps.
 

@@ -5,7 +5,7 @@ and only the lab's own ledger accepts it.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,12 @@ from reticent.released.release import Release
 from reticent.released.sums import Sums
 from reticent.sensitive.learners.cosine import noisy_sums
 from reticent.sensitive.learners.learner import Learner
+from reticent.sensitive.learners.peft import PeftEnsemble
 from reticent.sensitive.task import Task
 
 # Exact sums carry no noise; combinations that divide by it need some number.
 _HARDLY_ANY_NOISE = 1e-6
+_HARDLY_ANY_CLIPPING = 64.0
 _TOTAL = Sums(denoise.total)
 
 
@@ -51,6 +53,23 @@ def experiment(learner: Learner, labels: Policy, *, budget: Budget) -> Continual
     model = ContinualClassifier(learner=learner, labels=labels, budget=budget)
     model._ledger = LabLedger.create(None, budget)
     return model
+
+
+def without_noise(learner: PeftEnsemble) -> PeftEnsemble:
+    """Returns a learner that trains without privacy: no clipping to speak of, hardly any noise, an infinite cost.
+
+    Use it alone, in `Naive` or in `Desai`; only the ledger of an `experiment` lets it.
+
+    Example:
+        >>> event = without_noise(PeftEnsemble()).calibrate(events.Public(), None, rate=0.2, steps=100)
+        >>> accounting.epsilon(event, 1e-5)
+        inf
+    """
+    return replace(learner, calibrate=_no_noise, clip_norm=_HARDLY_ANY_CLIPPING)
+
+
+def _no_noise(beside: Event, budget: Budget | None, *, rate: float, steps: int) -> events.DpSgd:
+    return events.DpSgd(noise_multiplier=_HARDLY_ANY_NOISE, rate=rate, steps=steps)
 
 
 def base_dataset(labels: Iterable[object]) -> PublicLabels:

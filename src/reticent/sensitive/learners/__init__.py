@@ -6,10 +6,14 @@ from typing import Any
 from reticent import errors
 from reticent.sensitive.learners.cosine import Cosine
 from reticent.sensitive.learners.learner import Learner
+from reticent.sensitive.learners.peft import PeftEnsemble
 
-__all__ = ["Cosine", "Learner", "from_json"]
+__all__ = ["Cosine", "Learner", "PeftEnsemble", "from_json"]
 
-_STORED: dict[str, Callable[[dict[str, Any]], Learner]] = {"cosine": Cosine.from_json}
+_STORED: dict[str, Callable[[dict[str, Any]], Learner]] = {
+    "cosine": Cosine.from_json,
+    "peft": PeftEnsemble.from_json,
+}
 
 
 def from_json(value: dict[str, Any]) -> Learner:

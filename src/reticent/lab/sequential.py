@@ -1,0 +1,223 @@
+"""Baselines of the paper that train one model task after task: Naive, and Desai et al. (2021) with a memory buffer.
+
+Non-continual training on all data needs nothing of its own: it is `PeftEnsemble` with one task.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors, events
+from reticent.budget import Budget
+from reticent.gate.ledger import Ledger
+from reticent.gate.noise import NoiseSource
+from reticent.labels import LabelSpace
+from reticent.policies import Policy, PublicLabels
+from reticent.released.ensemble import ROWS, Ensemble
+from reticent.released.model import Encode, Scorer
+from reticent.released.release import Release
+from reticent.sensitive import dpsgd
+from reticent.sensitive.dpsgd import Floats, Ints
+from reticent.sensitive.learners.peft import PeftEnsemble, fit, gradients_of, refuse_untrainable
+from reticent.sensitive.task import Task
+
+
+@dataclass(frozen=True)
+class Latest:
+    """Only the last release counts: one model that was trained further by each task."""
+
+    inner: Ensemble
+
+    def scorer(self, releases: Sequence[Release], labels: LabelSpace) -> Scorer:
+        """Returns the last model."""
+        return self.inner.scorer(releases[-1:], labels)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns a rule that `load` refuses: this is for experiments."""
+        return {"kind": "latest"}
+
+
+@dataclass(frozen=True)
+class Naive:
+    """Sequential fine-tuning: each task trains the model further and forgets what came before. Private.
+
+    Args:
+        learner: What trains a task.
+    """
+
+    learner: PeftEnsemble
+
+    @property
+    def rule(self) -> Latest:
+        """The last model alone."""
+        return Latest(self.learner.rule)
+
+    def learn_task(
+        self,
+        task: Task,
+        policy: Policy,
+        *,
+        known: LabelSpace,
+        encoder: Encode | None,
+        budget: Budget,
+        ledger: Ledger,
+        rng: NoiseSource,
+        past: Sequence[Release] = (),
+    ) -> Release:
+        """Trains the model of the task before further."""
+        learner = self.learner.resolved(encoder)
+        refuse_untrainable(learner.adapter, encoder)
+        event = learner.calibrate(events.Public(), budget, rate=learner.rate or 1.0, steps=learner.steps)
+        ledger.spend(event, task=task.name, private=rng.private)
+        at = public_rows(policy, task.labels, known)
+        parameters = fit(learner, task, at, len(known), encoder, event, rng, start=_model(past))
+        return _release(task.name, known, parameters, event, rng)
+
+
+@dataclass(frozen=True)
+class Desai:
+    """Desai et al. (2021) as the paper enhances it: gradients projected on those of a memory buffer.
+
+    NOT PRIVATE as a system: the buffer keeps raw examples of every task, beyond the task. Released parameters are
+    (epsilon, delta)-DP by the paper's accounting, which takes the split into training and buffer as independent for
+    each example; a fixed share of every class is not, as the paper has it and as we do here.
+
+    Args:
+        learner: What trains a task.
+        tasks: Length of the stream: buffer gradients are drawn in all but the first.
+        share: Part of each class that goes to the buffer and not into training.
+        seed: Of the choice.
+    """
+
+    learner: PeftEnsemble
+    tasks: int
+    share: float = 0.1
+    seed: int = 0
+    buffer: list[tuple[list[object], list[int]]] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def rule(self) -> Latest:
+        """The last model alone."""
+        return Latest(self.learner.rule)
+
+    @property
+    def statement(self) -> str:
+        """What the budget does not cover."""
+        return (
+            "Not covered: a memory buffer keeps raw examples of every task, so this is for experiments only. Its "
+            "gradients are paid for; the buffer itself is not private state."
+        )
+
+    def events(self, budget: Budget, *, rate: float, steps: int) -> tuple[events.DpSgd, events.DpSgd]:
+        """Returns what training a task costs, and what the buffer costs over the whole stream.
+
+        Training examples take part in one task: `steps` steps. Buffer examples take part in the gradients of all
+        later tasks: (T - 1) x steps. Nobody is in both, so each is calibrated to the budget by itself.
+        """
+        calibrate, public = self.learner.calibrate, events.Public()
+        training = calibrate(public, budget, rate=rate, steps=steps)
+        return training, calibrate(public, budget, rate=rate, steps=max(1, self.tasks - 1) * steps)
+
+    def learn_task(
+        self,
+        task: Task,
+        policy: Policy,
+        *,
+        known: LabelSpace,
+        encoder: Encode | None,
+        budget: Budget,
+        ledger: Ledger,
+        rng: NoiseSource,
+        past: Sequence[Release] = (),
+    ) -> Release:
+        """Trains the model of the task before further, without raising the buffer's loss; then adds to the buffer."""
+        learner = self.learner.resolved(encoder)
+        refuse_untrainable(learner.adapter, encoder)
+        rate = learner.rate or 1.0
+        training, memory = self.events(budget, rate=rate, steps=learner.steps)
+        if not self.buffer:
+            ledger.spend(memory, task="memory buffer", private=False)
+        ledger.spend(training, task=task.name, private=False)
+        at = public_rows(policy, task.labels, known)
+        kept = self._split(at)
+        inputs = task.inputs
+        mine = gradients_of(learner, _take(inputs, ~kept), at[~kept], len(known), encoder)
+        start = _model(past) or mine.start
+        if not self.buffer:
+            parameters = dpsgd.train(mine, int((~kept).sum()), learner.training(training), rng=rng, start=start)
+        else:
+            old = [x for part, _ in self.buffer for x in part]
+            labels = np.array([y for _, part in self.buffer for y in part], dtype=np.int64)
+            theirs = gradients_of(learner, _as(inputs, old), labels, len(known), encoder)
+            reference = learner.training(
+                events.DpSgd(noise_multiplier=memory.noise_multiplier, rate=rate, steps=learner.steps)
+            )
+            settings = dpsgd.Training(**{**vars(reference), "batch": max(1.0, rate * len(old))})
+            engine = dpsgd.Engine(prefetch=False)
+            first = dpsgd.noisy_means(mine, int((~kept).sum()), learner.training(training), rng=rng, engine=engine)
+            second = dpsgd.noisy_means(theirs, len(old), settings, rng=rng, engine=engine)
+            point = dpsgd.flattened(start)
+            update = learner.training(training).optimizer.update(len(point))
+            for _ in range(learner.steps):
+                update(point, projected(first(point), second(point)))
+            parameters = dpsgd.unflattened(point, start)
+        rows = np.flatnonzero(kept).tolist()
+        self.buffer.append(([inputs[i] for i in rows], at[rows].tolist()))
+        return _release(task.name, known, parameters, events.compose(training), rng)
+
+    def _split(self, at: Ints) -> npt.NDArray[np.bool_]:
+        """Says which examples go to the buffer: a share of each class, drawn at random."""
+        draw = np.random.default_rng([self.seed, len(self.buffer)])
+        kept = np.zeros(len(at), dtype=np.bool_)
+        for label in np.unique(at[at >= 0]):
+            rows = np.flatnonzero(at == label)
+            kept[draw.permutation(rows)[: round(self.share * len(rows))]] = True
+        return kept
+
+
+def projected(gradient: Floats, reference: Floats) -> Floats:
+    """Step 15 of Algorithm 1: takes away what would raise the loss of the buffer. Post-processing.
+
+    >>> projected(np.array([1.0, -1.0]), np.array([0.0, 2.0])).tolist()
+    [1.0, 0.0]
+    """
+    product = float(gradient @ reference)
+    if product >= 0:
+        return gradient
+    return gradient - product / float(reference @ reference) * reference
+
+
+def public_rows(policy: Policy, labels: Sequence[object], known: LabelSpace) -> Ints:
+    """Returns the row of each example's label in the one head that all tasks share; -1 drops it."""
+    if not isinstance(policy, PublicLabels):
+        raise errors.InvalidValue("Expected public labels: one head serves all tasks.")
+    rows = (known.row(policy.resolve(label, known)) for label in labels)
+    return np.fromiter(rows, dtype=np.int64, count=len(labels))
+
+
+def _model(past: Sequence[Release]) -> dict[str, npt.NDArray[np.float32]] | None:
+    learned = [release for release in past if release.parameters]
+    if not learned:
+        return None
+    return {name: np.asarray(v, np.float32) for name, v in learned[-1].parameters.items() if name != ROWS}
+
+
+def _release(
+    name: str, known: LabelSpace, parameters: dict[str, npt.NDArray[np.float32]], event: events.Event, rng: NoiseSource
+) -> Release:
+    rows = np.arange(len(known), dtype=np.int32)
+    return Release(
+        task=name, labels=LabelSpace(()), parameters={ROWS: rows, **parameters}, event=event, private=rng.private
+    )
+
+
+def _take(inputs: Any, kept: npt.NDArray[np.bool_]) -> Any:  # noqa: ANN401
+    return inputs[kept] if isinstance(inputs, np.ndarray) else [x for x, keep in zip(inputs, kept, strict=True) if keep]
+
+
+def _as(inputs: Any, rows: list[object]) -> Any:  # noqa: ANN401
+    """Returns stored examples in the form that a task's inputs have."""
+    return np.array(rows) if isinstance(inputs, np.ndarray) else rows

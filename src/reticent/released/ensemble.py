@@ -1,0 +1,123 @@
+"""An ensemble of heads and adapters as a classifier: one small model per task on one shared encoder."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors
+from reticent.encoders.adapters import Adapter, Film, LastLayer, Lora, features_with_each, last_layer
+from reticent.encoders.encoder import Encoder
+from reticent.labels import LabelSpace
+from reticent.released import aggregate as rules
+from reticent.released.aggregate import Aggregate, Logits, argmax
+from reticent.released.model import Encode, Floats, Scorer, features_of, live_rows
+from reticent.released.release import Release
+
+WEIGHT, BIAS, ROWS = "head.weight", "head.bias", "rows"
+_AGGREGATES = {"argmax": rules.argmax, "median": rules.median, "entropy": rules.entropy}
+_ADAPTERS: dict[str, type[Film | LastLayer | Lora]] = {"film": Film, "last_layer": LastLayer, "lora": Lora}
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Scores by the logits of one model per task, aggregated.
+
+    Args:
+        adapter: What a task's release holds beside a head.
+        aggregate: From the logits of several models to one score per label.
+        length: Features of the plain encoder are scaled to this length before a head reads them; None leaves them.
+
+    Example:
+        >>> Ensemble.from_json(Ensemble(length=10.0).to_json()) == Ensemble(length=10.0)
+        True
+    """
+
+    adapter: Adapter = last_layer
+    aggregate: Aggregate = argmax
+    length: float | None = None
+
+    def scorer(self, releases: Sequence[Release], labels: LabelSpace) -> Scorer:
+        """Returns the classifier over the labels that any head knows."""
+        members = [release.parameters for release in releases if ROWS in release.parameters]
+        rows = live_rows(releases)
+        return Scorer(
+            rows,
+            np.zeros(0, np.int64),
+            float("-inf"),
+            partial(self._embed, members=members),
+            partial(self._score, members=members, rows=rows),
+        )
+
+    def _embed(self, inputs: Any, encoder: Encode | None, members: Sequence[Mapping[str, Any]]) -> Floats:  # noqa: ANN401
+        """Features of shape (n, K), or (n, tasks, K) where every task adapts the encoder."""
+        sets = [adapter_values(member) for member in members]
+        if not any(sets):
+            return scaled(features_of(inputs, encoder), self.length)
+        if not isinstance(encoder, Encoder):
+            raise errors.InvalidValue("Expected the encoder that this model's adapters belong to.")
+        return np.moveaxis(features_with_each(encoder, self.adapter, sets, inputs), 0, 1)
+
+    def _score(self, features: Floats, members: Sequence[Mapping[str, Any]], rows: npt.NDArray[np.int64]) -> Any:  # noqa: ANN401
+        logits = []
+        for t, member in enumerate(members):
+            mine = features[:, t] if features.ndim == 3 else features
+            if mine.ndim != 2 or mine.shape[1] != member[WEIGHT].shape[1]:
+                raise errors.InvalidValue(f"Expected features of width {member[WEIGHT].shape[1]}.")
+            with np.errstate(all="ignore"):
+                values = mine.astype(np.float32) @ member[WEIGHT].T + member[BIAS]
+            # what cannot be encoded scores zero everywhere
+            logits.append(Logits(member[ROWS].astype(np.int64), np.where(np.isfinite(values), values, 0)))
+        return self.aggregate(logits, rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the rule as plain JSON values; an aggregation of the user's own is passed again at load."""
+        known = (name for name, rule in _AGGREGATES.items() if rule is self.aggregate)
+        return {
+            "kind": "ensemble",
+            "adapter": adapter_to_json(self.adapter),
+            "aggregate": next(known, None),
+            "length": self.length,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "Ensemble":
+        """Returns the rule that `to_json` wrote."""
+        if value["aggregate"] not in _AGGREGATES or value["adapter"] is None:
+            raise errors.InvalidValue("Expected the learner that this model was made with: load(path, learner=...).")
+        return cls(adapter_from_json(value["adapter"]), _AGGREGATES[value["aggregate"]], value["length"])
+
+
+def scaled(features: Floats, length: float | None) -> Floats:
+    """Returns features of a public length; each depends on its own example alone. Zero rows stay zero.
+
+    >>> scaled(np.array([[3.0, 4.0], [0.0, 0.0]]), 10.0).tolist()
+    [[6.0, 8.0], [0.0, 0.0]]
+    """
+    if length is None:
+        return features
+    with np.errstate(all="ignore"):
+        rows = features.astype(np.float64)
+        norms = np.sqrt(np.sum(rows * rows, axis=-1, keepdims=True))
+        return (rows * (length / np.where(norms > 0, norms, 1))).astype(np.float32)
+
+
+def adapter_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a release holds beside its head."""
+    return {name: value for name, value in parameters.items() if name not in (WEIGHT, BIAS, ROWS)}
+
+
+def adapter_to_json(adapter: Adapter) -> dict[str, Any] | None:
+    """Returns an adapter as plain JSON values, None for the user's own."""
+    if not isinstance(adapter, Film | LastLayer | Lora):
+        return None
+    return {"name": adapter.name, **asdict(adapter)}
+
+
+def adapter_from_json(value: Mapping[str, Any]) -> Adapter:
+    """Returns the adapter that `adapter_to_json` wrote."""
+    settings = dict(value)
+    return _ADAPTERS[settings.pop("name")](**settings)

@@ -1,0 +1,419 @@
+"""Sums of clipped per-example gradients, for DP-SGD.
+
+A head on features in closed form (numpy only), an adapter and a head through a frozen encoder, or any torch module.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors
+from reticent.encoders.adapters import Adapter, Recorder, trainable
+from reticent.encoders.encoder import NO_MEMORY, Backend, Item, batches, out_of_memory, shapes, stacked, tensors
+from reticent.encoders.packages import require
+from reticent.encoders.wrapped import evaluating
+from reticent.sensitive.dpsgd import Engine, Floats, Ints, Parameters, Scales
+
+WEIGHT, BIAS = "head.weight", "head.bias"
+_BLOCK = 64
+
+
+# --- a linear head, in closed form
+
+
+class HeadGradients:
+    """A linear head on features, without autograd: the gradient of an example is (p - onehot) (v, 1)^T.
+
+    Guarantees:
+      - Sums are those of single examples by autograd.                  test_head_sums_single_examples
+      - An example's gradient is the same, to the bit, whatever else is in the batch.  test_head_blocks_change_nothing
+      - Features that are not finite and labels outside 0..classes-1 count for nothing, silently.
+                                                                        test_bad_examples_count_for_nothing
+
+    Args:
+        features: Shape (n, K), float32.
+        labels: Shape (n,), whole numbers; -1 for what cannot be used.
+        classes: Number of classes, public.
+    """
+
+    def __init__(self, features: npt.NDArray[np.float32], labels: Ints, classes: int) -> None:
+        if features.ndim != 2 or features.dtype.kind != "f" or labels.shape != features.shape[:1]:
+            raise errors.InvalidValue("Expected features of shape (n, K) and n labels.")
+        self._features, self._labels = features, labels
+        self._start = head(features.shape[1], classes)
+        self._usable = np.isfinite(features).all(axis=1) & _inside(labels, classes)
+
+    def __repr__(self) -> str:
+        return "HeadGradients(<sensitive>)"
+
+    @property
+    def start(self) -> dict[str, npt.NDArray[np.float32]]:
+        """Zeros."""
+        return self._start
+
+    def clipped_sum(self, parameters: Parameters, rows: Ints, clip: Scales) -> dict[str, Floats]:
+        """Returns the sum of clipped gradients: clipping scales rows, the sum is a matrix product."""
+        layer = _Head(parameters, self._features.dtype)
+        rows = rows[self._usable[rows]]
+        for start in range(0, len(rows), _BLOCK):
+            part = rows[start : start + _BLOCK]
+            # always as many rows: the bits of a matrix product depend on its shape
+            block = np.zeros((_BLOCK, self._features.shape[1]), self._features.dtype)
+            block[: len(part)] = self._features[part]
+            layer.errors(block, self._labels[part])
+            layer.add(clip(layer.norms))
+        return layer.total
+
+
+def head(width: int, classes: int) -> dict[str, npt.NDArray[np.float32]]:
+    """Returns the zeros that a head starts from.
+
+    >>> {name: value.shape for name, value in head(384, 10).items()}
+    {'head.weight': (10, 384), 'head.bias': (10,)}
+    """
+    classes = errors.whole("classes", classes, at_least=0)
+    return {WEIGHT: np.zeros((classes, width), np.float32), BIAS: np.zeros(classes, np.float32)}
+
+
+def _inside(labels: Ints, classes: int) -> npt.NDArray[np.bool_]:
+    return np.asarray((labels >= 0) & (labels < classes), dtype=np.bool_)
+
+
+class _Head:
+    """One step of a head: errors p - onehot of a block of examples, their norms, and the running sum."""
+
+    def __init__(self, parameters: Parameters, dtype: npt.DTypeLike) -> None:
+        self.weight, self.bias = (parameters[name].astype(dtype) for name in (WEIGHT, BIAS))
+        self.total = {WEIGHT: np.zeros(self.weight.shape), BIAS: np.zeros(self.bias.shape)}
+
+    def errors(self, features: npt.NDArray[Any], labels: Ints) -> npt.NDArray[Any]:
+        """Returns p - onehot of a block, in the precision of its features; rows beyond the labels fill it up."""
+        with np.errstate(all="ignore"):
+            p: npt.NDArray[Any] = features @ self.weight.T
+            p += self.bias
+            p -= p.max(axis=1, keepdims=True)
+            np.exp(p, out=p)
+            p /= p.sum(axis=1, keepdims=True)
+            p[np.arange(len(labels)), labels] -= 1
+            self._features, self._errors = (part[: len(labels)].astype(np.float64) for part in (features, p))
+            lengths = _lengths(self._errors)
+            self.norms = {WEIGHT: lengths * _lengths(self._features), BIAS: lengths}
+        return p
+
+    def add(self, scales: Mapping[str, Floats]) -> None:
+        """Adds the block's clipped gradients; examples scaled by 0 may hold NaN and are left out."""
+        used = (scales[WEIGHT] > 0) | (scales[BIAS] > 0)
+        error, features = self._errors[used], self._features[used]
+        self.total[WEIGHT] += (scales[WEIGHT][used, None] * error).T @ features
+        self.total[BIAS] += scales[BIAS][used] @ error
+
+
+# --- gradients through torch
+
+
+class AdapterGradients:
+    """An adapter and a linear head, trained through a frozen encoder.
+
+    The head is computed in closed form, its error goes back through the encoder, and layers record what each example
+    contributes. Memory follows the micro-batch, never the batch.
+
+    Guarantees:
+      - Sums are those of single examples by autograd, clipped over adapter and head together.
+                                        test_film_sums_single_examples, test_lora_sums_single_examples
+      - An example's gradient is the same, to the bit, whatever else is in the batch: micro-batches have as many rows
+        as its shape says, filled up with copies.                       test_adapter_blocks_change_nothing
+      - Layers that let examples influence each other are refused, on a public example. test_mixing_layers_are_refused
+      - What cannot be encoded counts for nothing, silently.            test_bad_examples_count_for_nothing
+
+    Args:
+        backend: A loaded encoder.
+        adapter: Which of its parameters are trained.
+        items: Examples as `Encoder.prepare` returns them.
+        labels: Shape (n,), whole numbers; -1 for what cannot be used.
+        classes: Number of classes, public.
+        engine: Speed.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        adapter: Adapter,
+        items: Sequence[Item | None],
+        labels: Ints,
+        classes: int,
+        engine: Engine | None = None,
+    ) -> None:
+        self._torch = require("torch", extra="reticent[torch]")
+        self._backend, self._adapter = trainable(backend), adapter
+        self._adapted = adapter.start(backend.module)
+        if not self._adapted:
+            raise errors.InvalidValue(
+                f"Expected an adapter with parameters, got {adapter.name}. Train a head alone with HeadGradients."
+            )
+        self._start = {**self._adapted, **head(backend.width, classes)}
+        self._engine = engine or Engine()
+        self._rows = _Rows(self._engine, self._saved)
+        self._try_in_public()
+        self._items, self._labels = items, labels
+        self._usable = _inside(labels, classes)
+
+    def __repr__(self) -> str:
+        return "AdapterGradients(<sensitive>)"
+
+    @property
+    def start(self) -> dict[str, npt.NDArray[np.float32]]:
+        """The adapter's initial values, and zeros for the head."""
+        return self._start
+
+    def clipped_sum(self, parameters: Parameters, rows: Ints, clip: Scales) -> dict[str, Floats]:
+        """Returns the sum of clipped gradients, a micro-batch at a time."""
+        rows = rows[self._usable[rows]]
+        return self._rows.within_memory(lambda: self._sum(parameters, rows, clip))
+
+    def _sum(self, parameters: Parameters, rows: Ints, clip: Scales) -> dict[str, Floats]:
+        layer = _Head(parameters, np.float64)
+        values = {name: parameters[name] for name in self._adapted}
+        sums = {name: np.zeros(value.shape) for name, value in values.items()}
+
+        def record(block: Item, labels: Ints) -> dict[str, Floats]:
+            def back(features: Floats) -> Floats:
+                return np.asarray(layer.errors(features, labels) @ layer.weight)
+
+            return self._recorded(values, block, len(labels), back)
+
+        def add(gradients: dict[str, Floats]) -> None:
+            scales = clip({**_norms(gradients), **layer.norms})
+            _add(sums, scales, gradients)
+            layer.add(scales)
+
+        for places, batch, count in batches([self._items[row] for row in rows], self._rows):
+            _by_block(record, add, batch, self._labels[rows[places]], count)
+        return {**sums, **layer.total}
+
+    def _recorded(
+        self, values: Parameters, block: Item, wanted: int, back: Callable[[Floats], Floats]
+    ) -> dict[str, Floats]:
+        """Returns the first examples' gradients by parameter, as rows; `back` has the loss's gradient at features."""
+        recorder = Recorder(len(block[0]))
+        features, leaves = self._forward(values, block, recorder)
+        with np.errstate(all="ignore"):
+            error = back(features.detach().double().cpu().numpy())
+        self._torch.autograd.grad(features, leaves, self._torch.from_numpy(error).to(features), allow_unused=True)
+        found = {name: _as_rows(tensor)[:wanted] for name, tensor in recorder.gradients.items()}
+        # a layer that nothing reads has no gradient, and is a parameter all the same
+        return {name: found.get(name, np.zeros((wanted, value.size))) for name, value in self._adapted.items()}
+
+    def _forward(self, values: Parameters, block: Item, recorder: Recorder) -> tuple[Any, Sequence[Any]]:
+        torch, module, embed = self._torch, self._backend.module, self._backend.embed
+        inputs = tensors(module, block)
+        kind = inputs[0].device.type
+        cast = torch.autocast(kind, dtype=torch.bfloat16, enabled=self._engine.bf16)
+        with torch.enable_grad(), cast, self._adapter.attached(module, values, recorder) as leaves:
+            return embed(inputs), leaves  # type: ignore[misc]
+
+    def _saved(self, one: Item) -> int:
+        frozen = {weight.data_ptr() for weight in self._backend.module.parameters()}
+        with _counting(frozen) as saved:
+            self._forward(self._adapted, one, Recorder(1))
+        return saved[0]
+
+    def _try_in_public(self) -> None:
+        """Sends the error of one public example back; only that example may be found to contribute."""
+        probe = self._backend.probe
+        if probe is None:
+            raise errors.InvalidValue(
+                "Expected an encoder with a public example to train through. Pass one: wrap(..., probe=...)."
+            )
+        sentence = "Expected an encoder whose adapted layers treat examples one by one. Use last_layer."
+        try:
+            (item,) = self._backend.prepare([probe])
+            block = stacked([item], max(2, self._rows(item))) if item is not None else ()
+            found = self._recorded(self._adapted, block, len(block[0]), _first_row)
+        except Exception as error:
+            raise errors.InvalidValue(sentence) from error
+        alone = not any(rows[1:].any() for rows in found.values())
+        if not alone or not any(rows[0].any() for rows in found.values()):
+            raise errors.InvalidValue(sentence)
+
+
+class ModuleGradients:
+    """Any parameters of any torch module that returns logits, by torch.func: per-example gradients, one vmap.
+
+    Guarantees: as `AdapterGradients`.                                  test_module_sums_single_examples
+
+    Args:
+        module: Public code and weights; used in evaluation mode, never changed.
+        items: Examples, each a tuple of arrays that the module takes; None for what cannot be used.
+        labels: Shape (n,), whole numbers; -1 for what cannot be used.
+        classes: Number of classes, public.
+        chosen: Which parameters are trained, by name; those that require gradients by default.
+        engine: Speed.
+    """
+
+    def __init__(
+        self,
+        module: Any,  # noqa: ANN401
+        items: Sequence[Item | None],
+        labels: Ints,
+        classes: int,
+        *,
+        chosen: Callable[[str], bool] | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        self._torch = require("torch", extra="reticent[torch]")
+        self._module, self._engine = module, engine or Engine()
+        weights = dict(module.named_parameters())
+        picked = [name for name in weights if (weights[name].requires_grad if chosen is None else chosen(name))]
+        if not picked:
+            raise errors.InvalidValue(
+                "Expected parameters to train: the module is frozen. Choose some by name: chosen=..."
+            )
+        self._own = {name: weights[name] for name in picked}
+        self._start: dict[str, npt.NDArray[np.float32]] = {
+            name: weight.detach().float().cpu().numpy().copy() for name, weight in self._own.items()
+        }
+        self._rows = _Rows(self._engine, self._saved)
+        self._items, self._labels = items, labels
+        self._usable = _inside(labels, classes)
+
+    def __repr__(self) -> str:
+        return "ModuleGradients(<sensitive>)"
+
+    @property
+    def start(self) -> dict[str, npt.NDArray[np.float32]]:
+        """The module's own values."""
+        return self._start
+
+    def clipped_sum(self, parameters: Parameters, rows: Ints, clip: Scales) -> dict[str, Floats]:
+        """Returns the sum of clipped gradients, a micro-batch at a time."""
+        rows = rows[self._usable[rows]]
+        return self._rows.within_memory(lambda: self._sum(parameters, rows, clip))
+
+    def _sum(self, parameters: Parameters, rows: Ints, clip: Scales) -> dict[str, Floats]:
+        torch = self._torch
+        sums = {name: np.zeros(value.shape) for name, value in self._start.items()}
+        values = {name: torch.from_numpy(np.array(parameters[name])).to(own) for name, own in self._own.items()}
+        each = torch.func.vmap(torch.func.grad(self._loss), in_dims=(None, 0, 0))
+
+        def record(block: Item, labels: Ints) -> dict[str, Floats]:
+            inputs = tensors(self._module, block)
+            full = np.concatenate([labels, np.repeat(labels[:1], len(block[0]) - len(labels))])
+            with evaluating(self._module), torch.enable_grad():
+                found = each(values, inputs, torch.from_numpy(full).to(inputs[0].device))
+            return {name: _as_rows(tensor)[: len(labels)] for name, tensor in found.items()}
+
+        def add(gradients: dict[str, Floats]) -> None:
+            _add(sums, clip(_norms(gradients)), gradients)
+
+        for places, batch, count in batches([self._items[row] for row in rows], self._rows):
+            _by_block(record, add, batch, self._labels[rows[places]], count)
+        return sums
+
+    def _loss(self, values: Any, inputs: tuple[Any, ...], label: Any) -> Any:  # noqa: ANN401
+        torch = self._torch
+        with torch.autocast(inputs[0].device.type, dtype=torch.bfloat16, enabled=self._engine.bf16):
+            logits = torch.func.functional_call(self._module, values, tuple(part.unsqueeze(0) for part in inputs))
+        return torch.nn.functional.cross_entropy(logits.to(next(iter(values.values())).dtype), label.unsqueeze(0))
+
+    def _saved(self, one: Item) -> int:
+        weights = {weight.data_ptr() for weight in self._module.parameters()}
+        with _counting(weights) as saved, evaluating(self._module), self._torch.enable_grad():
+            self._module(*tensors(self._module, one))
+        return saved[0] + sum(12 * value.size for value in self._start.values())  # and a row in float32 and float64
+
+
+class _Rows:
+    """How many rows a micro-batch has: from the shape of an item and the machine, never from the batch."""
+
+    def __init__(self, engine: Engine, saved: Callable[[Item], int]) -> None:
+        self._most, self._memory, self._saved = engine.rows, engine.memory, saved
+        self._known: dict[object, int] = {}
+
+    def __call__(self, item: Item) -> int:
+        shape = shapes(item)
+        if shape not in self._known:
+            try:  # on zeros: values may not matter
+                self._known[shape] = self._saved(tuple(np.zeros((1, *array.shape), array.dtype) for array in item))
+            except Exception:
+                self._known[shape] = self._memory
+        fit = max(1, self._memory // max(1, self._known[shape]))
+        return min(self._most, 1 << (fit.bit_length() - 1))
+
+    def within_memory(self, work: Callable[[], dict[str, Floats]]) -> dict[str, Floats]:
+        """Does a step's work; where memory does not suffice, all of it again in micro-batches half as large."""
+        while True:
+            try:
+                return work()
+            except Exception as error:
+                if not out_of_memory(error):
+                    raise
+            if self._most == 1:
+                raise MemoryError(NO_MEMORY)
+            self._most = max(1, self._most // 2)
+
+
+def _by_block(
+    record: Callable[[Item, Ints], dict[str, Floats]],
+    add: Callable[[dict[str, Floats]], None],
+    batch: Sequence[Item],
+    labels: Ints,
+    rows: int,
+) -> None:
+    """Adds a micro-batch; where some example makes it fail, each beside copies of itself, and those that fail never."""
+    try:
+        gradients = record(stacked(batch, rows), labels)
+    except Exception as error:
+        if isinstance(error, ImportError) or out_of_memory(error):
+            raise  # says something about the machine, not about an example
+        if len(batch) > 1:
+            for place, item in enumerate(batch):
+                _by_block(record, add, [item], labels[place : place + 1], rows)
+        return
+    add(gradients)
+
+
+def _first_row(features: Floats) -> Floats:
+    error = np.zeros_like(features)
+    error[0] = np.cos(np.arange(features.shape[1]))  # not constant: a LayerNorm takes a mean away
+    return error
+
+
+def _as_rows(tensor: Any) -> Floats:  # noqa: ANN401
+    rows: Floats = tensor.detach().double().cpu().numpy()
+    return rows.reshape(len(rows), -1)
+
+
+@contextmanager
+def _counting(frozen: set[int]) -> Iterator[list[int]]:
+    """Counts the bytes that a forward pass keeps for the backward pass, without frozen weights."""
+    saved = [0]
+
+    def pack(tensor: Any) -> Any:  # noqa: ANN401
+        saved[0] += 0 if tensor.data_ptr() in frozen else tensor.nbytes
+        return tensor
+
+    graph = require("torch.autograd.graph", extra="reticent[torch]")
+    with graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        yield saved
+
+
+# --- sums
+
+
+def _lengths(rows: Floats) -> Floats:
+    with np.errstate(all="ignore"):
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)), dtype=np.float64)
+
+
+def _norms(gradients: Mapping[str, Floats]) -> dict[str, Floats]:
+    return {name: _lengths(rows) for name, rows in gradients.items()}
+
+
+def _add(sums: Mapping[str, Floats], scales: Mapping[str, Floats], gradients: Mapping[str, Floats]) -> None:
+    """Adds scaled rows; those scaled by 0 may hold NaN and are left out."""
+    for name, rows in gradients.items():
+        used = scales[name] > 0
+        sums[name][...] += (scales[name][used] @ rows[used]).reshape(sums[name].shape)

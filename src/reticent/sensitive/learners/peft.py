@@ -1,0 +1,318 @@
+"""PEFT Ensemble: one adapter and one head per task, trained with DP-SGD. The paper's, and ours beside it."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import accounting, errors, events
+from reticent.budget import Budget
+from reticent.encoders.adapters import Adapter, film, last_layer, trainable
+from reticent.encoders.encoder import Encoder
+from reticent.encoders.progress import Bar
+from reticent.events import Event
+from reticent.gate import bounds, grid
+from reticent.gate.ledger import Ledger
+from reticent.gate.live import ALL_KEPT, LiveGaussian, SparseSums
+from reticent.gate.mechanisms import CountLabels, SelectLabels
+from reticent.gate.noise import NoiseSource
+from reticent.labels import Label, LabelSpace
+from reticent.policies import Policy, PublicLabels
+from reticent.released.aggregate import Aggregate, argmax
+from reticent.released.ensemble import ROWS, Ensemble, adapter_from_json, adapter_to_json, scaled
+from reticent.released.model import Encode, features_of
+from reticent.released.release import Release
+from reticent.sensitive import dpsgd
+from reticent.sensitive.dpsgd import Adam, Engine, Training
+from reticent.sensitive.gradients import AdapterGradients, HeadGradients
+from reticent.sensitive.task import Task
+
+_LENGTH = 10.0
+_COUNT_SHARE = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeftEnsemble:
+    """Trains an adapter and a head on each task with DP-SGD; models of all tasks vote.
+
+    Guarantees (with the budget's assumptions):
+      - One spend, before anything is drawn.                                    test_peft_spends_before_it_trains
+      - An empty task trains like any other: same steps, same shapes.           test_peft_learns_an_empty_task
+      - What is released differs between neighbouring data sets in noisy values only.
+                                                                                test_peft_neighbours_differ_in_values
+      - A head has no row for a public label that does not stand out, beyond 2,000 labels.
+                                                                                test_peft_heads_stay_small
+
+    Everything here is public. None lets public facts decide: the adapter is `film` where the encoder can be trained
+    through, else `last_layer`; see `resolved`.
+
+    Args:
+        adapter: `film`, `last_layer`, `lora(...)` or your own.
+        aggregate: How the models' logits become scores: `argmax`, `median`, `entropy` or your own.
+        task_size: About how many examples a task has. A guess that is far off costs accuracy, never privacy.
+        epochs: How often an example is seen, on average.
+        rate: Chance that a step sees an example.
+        learning_rate: Of Adam.
+        clip_norm: Most that one example may add to a step.
+        length: Features are scaled to this length before the head reads them, where the adapter is `last_layer`.
+        tuning: How these settings were chosen; printed in the privacy statement.
+        engine: Speed alone.
+        calibrate: From what else a task spends, the budget, rate and steps to a training within it. The ledger refuses
+            one that is not.
+
+    Example:
+        >>> PeftEnsemble(task_size=500) == PeftEnsemble.paper(task_size=500)
+        False
+    """
+
+    adapter: Adapter | None = None
+    aggregate: Aggregate = argmax
+    task_size: int = 1_000
+    epochs: int | None = None
+    rate: float | None = None
+    learning_rate: float | None = None
+    clip_norm: float | None = None
+    length: float | None = _LENGTH
+    tuning: str | None = None
+    engine: Engine = field(default_factory=Engine)
+    calibrate: Callable[..., events.DpSgd] = field(default=accounting.training_beside, repr=False)
+
+    def __post_init__(self) -> None:
+        errors.set_whole(self, "task_size", at_least=1)
+        if self.epochs is not None:
+            errors.set_whole(self, "epochs", at_least=1)
+        for name, most in (("rate", math.nextafter(1, 2)), ("learning_rate", math.inf), ("clip_norm", math.inf)):
+            if getattr(self, name) is not None:
+                errors.set_real(self, name, above=0, below=most)
+        if self.length is not None:
+            errors.set_real(self, "length", above=0, below=1e6)
+
+    @classmethod
+    def paper(
+        cls,
+        *,
+        rate: float = 0.1,
+        learning_rate: float = 1e-3,
+        clip_norm: float = 1.0,
+        **others: Any,  # noqa: ANN401
+    ) -> "PeftEnsemble":
+        """The paper's: FiLM, zero head, 40 epochs of Adam, argmax. It tunes rate, learning rate and clipping norm."""
+        settings = {"adapter": film, "epochs": 40, "length": None, **others}
+        return cls(rate=rate, learning_rate=learning_rate, clip_norm=clip_norm, **settings)
+
+    @property
+    def rule(self) -> Ensemble:
+        """Heads and adapters, aggregated."""
+        return Ensemble(film if self.adapter is None else self.adapter, self.aggregate, self.length)
+
+    def resolved(self, encoder: Encode | None) -> "PeftEnsemble":
+        """Returns the learner with every setting that public facts decide filled in.
+
+        Few large steps suit noise: each fifth of the data is a batch. A head on features of length 10 has gradients
+        above the clipping norm of 1, so each example counts the same, and little of it is lost on the bias.
+        """
+        adapter = self.adapter
+        if adapter is None:
+            adapter = film if isinstance(encoder, Encoder) and encoder.backend.module is not None else last_layer
+        alone = adapter == last_layer
+        return replace(
+            self,
+            adapter=adapter,
+            epochs=self.epochs or (20 if alone else 10),
+            rate=self.rate or 0.2,
+            learning_rate=self.learning_rate or (0.007 if alone else 0.003),
+            clip_norm=self.clip_norm or 1.0,
+        )
+
+    @property
+    def steps(self) -> int:
+        """Number of steps, of a learner whose settings are resolved."""
+        return max(1, round((self.epochs or 1) / (self.rate or 1.0)))
+
+    def training(self, event: events.DpSgd) -> Training:
+        """Returns what the engine needs to spend this event, of a learner whose settings are resolved."""
+        return Training(
+            noise_multiplier=event.noise_multiplier,
+            rate=event.rate,
+            steps=event.steps,
+            clip_norm=self.clip_norm or 1.0,
+            batch=event.rate * self.task_size,
+            optimizer=Adam(learning_rate=self.learning_rate or 1e-3),
+        )
+
+    def learn_task(
+        self,
+        task: Task,
+        policy: Policy,
+        *,
+        known: LabelSpace,
+        encoder: Encode | None,
+        budget: Budget,
+        ledger: Ledger,
+        rng: NoiseSource,
+        past: Sequence[Release] = (),
+    ) -> Release:
+        """Releases labels as the policy says, then trains an adapter and a head on their examples."""
+        learner = self.resolved(encoder)
+        refuse_untrainable(learner.adapter, encoder)
+        task = task.capped(budget.examples_per_person)
+        spends = _spends(learner, policy, known, budget)
+        ledger.spend(spends.event, task=task.name, private=rng.private)
+        places, rows, new = spends.labels(policy, task.labels, known, rng)
+        parameters = fit(learner, task, places, len(rows), encoder, spends.training, rng)
+        return Release(
+            task=task.name,
+            labels=new,
+            parameters={ROWS: rows.astype(np.int32), **parameters},
+            event=spends.event,
+            private=rng.private,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the learner as plain JSON values."""
+        stored = {name: getattr(self, name) for name in _STORED}
+        adapter = None if self.adapter is None else adapter_to_json(self.adapter)
+        return {**self.rule.to_json(), **stored, "kind": "peft", "adapter": adapter, "engine": asdict(self.engine)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "PeftEnsemble":
+        """Returns the learner that `to_json` wrote."""
+        adapter = None if value["adapter"] is None else adapter_from_json(value["adapter"])
+        rule = Ensemble.from_json({**value, "adapter": adapter_to_json(adapter or film)})
+        stored = {name: value[name] for name in _STORED}
+        return cls(adapter=adapter, aggregate=rule.aggregate, engine=Engine(**value["engine"]), **stored)
+
+
+_STORED = ("task_size", "epochs", "rate", "learning_rate", "clip_norm", "length", "tuning")
+
+
+def refuse_untrainable(adapter: Adapter | None, encoder: Encode | None) -> None:
+    """Refuses an adapter that has nothing to adapt, before anything is spent or read."""
+    if adapter is None or adapter == last_layer:
+        return
+    if not isinstance(encoder, Encoder):
+        raise errors.InvalidValue(
+            f"Expected an encoder of reticent.encoders to train {adapter.name} through. Use last_layer on features."
+        )
+    adapter.start(trainable(encoder.backend).module)
+
+
+def fit(
+    learner: PeftEnsemble,
+    task: Task,
+    places: npt.NDArray[np.int64],
+    classes: int,
+    encoder: Encode | None,
+    event: events.DpSgd,
+    rng: NoiseSource,
+    *,
+    start: dict[str, npt.NDArray[np.float32]] | None = None,
+) -> dict[str, npt.NDArray[np.float32]]:
+    """Trains a head, and an adapter where there is one, of a learner whose settings are resolved."""
+    gradients = gradients_of(learner, task.inputs, places, classes, encoder)
+    with Bar("Training") as bar:
+        return dpsgd.train(
+            gradients,
+            len(places),
+            learner.training(event),
+            rng=rng,
+            engine=learner.engine,
+            progress=bar.show,
+            start=start,
+        )
+
+
+def gradients_of(
+    learner: PeftEnsemble,
+    inputs: Any,  # noqa: ANN401
+    places: npt.NDArray[np.int64],
+    classes: int,
+    encoder: Encode | None,
+) -> dpsgd.Gradients:
+    """Returns the examples of a task as gradients."""
+    if learner.adapter == last_layer or learner.adapter is None:
+        features = features_of(inputs, encoder)
+        if features.ndim != 2 or features.dtype.kind not in "fiu":
+            raise errors.InvalidValue("Expected features of shape (n, K), or an encoder that makes them.")
+        return HeadGradients(scaled(features, learner.length).astype(np.float32), places, classes)
+    if not isinstance(encoder, Encoder):
+        raise errors.InvalidValue("Expected an encoder to train through.")
+    return AdapterGradients(
+        encoder.backend, learner.adapter, encoder.prepare(inputs), places, classes, engine=learner.engine
+    )
+
+
+@dataclass(frozen=True)
+class _Spends:
+    """What a task costs, and how its labels become known."""
+
+    event: Event
+    training: events.DpSgd
+    counts: events.Gaussian | events.LabelCounts | events.LabelSelection | None = None
+    remember: bool = True
+
+    def labels(
+        self, policy: Policy, found: Sequence[object], known: LabelSpace, rng: NoiseSource
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], LabelSpace]:
+        """Returns the head's row of each example (-1 drops it), the head's labels, and the new ones among them."""
+        if isinstance(policy, PublicLabels):
+            new = LabelSpace(())
+            at = np.fromiter((known.row(policy.resolve(x, known)) for x in found), dtype=np.int64, count=len(found))
+            rows = np.arange(len(known))
+            if isinstance(self.counts, events.Gaussian):
+                rows = _that_stand_out(at[at >= 0], self.counts, len(known), rng)
+        else:
+            released = self._released(bounds.count_by_label(found), known, rng)
+            new = LabelSpace(tuple(label for label in released if label not in known), self.event)
+            everything = known.union(new)
+            rows = np.arange(len(everything))
+            if not self.remember:
+                rows = np.array(sorted(everything.row(label) for label in released), dtype=np.int64)
+            at = bounds.places(found, everything.row)
+        head = np.searchsorted(rows, at)
+        inside = (head < len(rows)) & (at >= 0)
+        inside[inside] = rows[head[inside]] == at[inside]
+        return np.where(inside, head, -1), rows, new
+
+    def _released(self, counts: dict[Label, int], known: LabelSpace, rng: NoiseSource) -> tuple[Label, ...]:
+        if self.remember:  # what is known needs no second release
+            counts = {label: n for label, n in counts.items() if label not in known}
+        if isinstance(self.counts, events.LabelSelection):
+            return SelectLabels(self.counts)(counts, rng=rng)
+        if isinstance(self.counts, events.LabelCounts):
+            return CountLabels(self.counts)(counts, rng=rng)
+        raise errors.InvalidValue("Expected counts to release labels by.")
+
+
+def _spends(learner: PeftEnsemble, policy: Policy, known: LabelSpace, budget: Budget) -> _Spends:
+    """Fixes what a task costs, from public facts."""
+    rate, steps = learner.rate or 1.0, learner.steps
+    steps_at = partial(learner.calibrate, rate=rate, steps=steps)
+    if isinstance(policy, PublicLabels):
+        if len(known) <= ALL_KEPT:
+            training = steps_at(events.Public(), budget)
+            return _Spends(training, training)
+        noise = accounting.gaussian_sigma(budget) / math.sqrt(_COUNT_SHARE)
+        counts = events.Gaussian(noise_multiplier=noise, examples_per_person=budget.examples_per_person)
+        training = steps_at(counts, budget)
+        return _Spends(events.compose(counts, training), training, counts)
+    if policy.selection is None:
+        labelled = accounting.labelled_training(budget, count_weight=policy.weight(budget), rate=rate, steps=steps)
+        return _Spends(labelled, labelled.training, labelled.counts, policy.remember)
+    chosen, rest = policy.split(budget)
+    training = steps_at(events.Public(), rest)
+    return _Spends(events.compose(chosen, training), training, chosen, policy.remember)
+
+
+def _that_stand_out(
+    at: npt.NDArray[np.int64], counts: events.Gaussian, space: int, rng: NoiseSource
+) -> npt.NDArray[np.int64]:
+    """Returns the public labels whose noisy counts stand out: a head over millions has rows for these alone."""
+    found, sizes = np.unique(at, return_counts=True)
+    exact = SparseSums(found, (sizes * grid.SCALE)[:, None])
+    kept = LiveGaussian(counts, space, share=min(1.0, 1 / space))(exact, rng=rng)
+    return kept.rows[kept.sums[:, 0] > 0]
