@@ -23,6 +23,7 @@ VERBS = [
     ["predict"],
     ["evaluate"],
     ["ledger"],
+    ["audit"],
     ["attack", "labels"],
     ["demo"],
 ]
@@ -229,6 +230,27 @@ def started(tmp_path):
     done = reticent("init", tmp_path / "model", *BUDGET, "--encoder", "none")
     assert done.returncode == 0, done.stderr
     return tmp_path
+
+
+def test_plan_says_which_learner_is_likely_better():
+    few = json.loads(reticent("plan", *BUDGET, "--class-size", 100, "--learner", "peft", "--json").stdout)["training"]
+    assert (few["likely_better"], few["steps"], few["batch"]) == ("cosine", 100, 200.0)
+    many = reticent("plan", "--epsilon", 8, "--delta", "1e-5", "--class-size", 500, "--learner", "peft").stdout
+    assert "Likely better: peft." in many
+    assert "cosine, peft; got svm" in refused(reticent("plan", *BUDGET, "--learner", "svm"))
+
+
+def test_init_with_peft(tmp_path):
+    settings = ["--encoder", "none", "--learner", "peft", "--task-size", 600]
+    assert reticent("init", tmp_path / "model", "--epsilon", 8, "--delta", "1e-5", *settings).returncode == 0
+    march = write_csv(tmp_path / "march.csv", ["E10", "E11"])
+    done = reticent("learn", march, "--model", tmp_path / "model", *NUMBERS, "--label", "code", "--json")
+    assert json.loads(done.stdout)["labels_known"] == 2
+    test = write_csv(tmp_path / "test.csv", ["E10", "E11"], each=20, seed=2)
+    public = reticent(
+        "evaluate", test, "--model", tmp_path / "model", *NUMBERS, "--label", "code", "--public", "--json"
+    )
+    assert json.loads(public.stdout)["accuracy"] > 0.9
 
 
 def test_init_speaks_json(tmp_path):

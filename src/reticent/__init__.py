@@ -15,8 +15,10 @@ from reticent.policies import PublicLabels, ReleasedLabels
 
 if TYPE_CHECKING:
     from reticent.classifier import ContinualClassifier, load
+    from reticent.lab.compare import compare
     from reticent.sensitive.learners.cosine import Cosine
     from reticent.sensitive.learners.peft import PeftEnsemble
+    from reticent.sensitive.tuning import tune
 
 __version__ = version("reticent")
 __all__ = [
@@ -35,17 +37,21 @@ __all__ = [
     "ReticentError",
     "Taxonomy",
     "__version__",
+    "compare",
     "encoders",
     "load",
     "plan",
+    "tune",
 ]
 
 # Imported when first used: planning needs no scikit-learn, and predicting needs no gate.
 _LATER = {
     "ContinualClassifier": "reticent.classifier",
+    "compare": "reticent.lab.compare",
     "load": "reticent.classifier",
     "Cosine": "reticent.sensitive.learners.cosine",
     "PeftEnsemble": "reticent.sensitive.learners.peft",
+    "tune": "reticent.sensitive.tuning",
 }
 
 

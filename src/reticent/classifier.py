@@ -35,6 +35,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
       - Each task is spent in the ledger before anything is drawn; a task name is learned once.
                                                                           test_task_names_are_learned_once
       - `predict`, `classes_` and everything saved come from releases.    test_saved_model_has_no_trace_of_canaries
+      - How its learner was tuned is in the statement.                    test_tuning_is_recorded_once
       - Loading and predicting import neither `gate` nor `sensitive`.     test_predicting_needs_no_gate
 
     Args:
@@ -95,7 +96,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"give them another name; if its release never left, void the row: "
                 f"reticent ledger DIR --void {spends[0].row} --reason TEXT."
             )
-        release = self._learner().learn_task(
+        learner = self._learner()
+        tuning = getattr(learner, "tuning", None)
+        if tuning is not None and all(act.text != tuning for act in ledger.statement().acts):
+            ledger.record(tuning)
+        release = learner.learn_task(
             Task(X, y, units, name=task_name),
             self._policy(),
             known=model.labels,
@@ -132,6 +137,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     # --- predicting: releases only
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """What was released so far, in order; all of it may be published."""
+        return self._model().releases
 
     @property
     def classes_(self) -> npt.NDArray[np.object_]:

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
@@ -32,6 +34,7 @@ Model = Annotated[Path, typer.Option(help="The model directory.")]
 Text = Annotated[str | None, typer.Option(help="Column with texts.")]
 Image = Annotated[str | None, typer.Option(help="Column with paths of images.")]
 Features = Annotated[str | None, typer.Option(help="Columns of numbers, separated by commas.")]
+TaskSize = Annotated[int, typer.Option(help="About how many examples a task has; only peft asks.")]
 Plot = Annotated[Path | None, typer.Option(help="Also write a figure: FILE.png or FILE.html.")]
 
 
@@ -79,6 +82,10 @@ def plan(
     tasks: Annotated[int, typer.Option(help="Length of the stream.")] = 1,
     tasks_per_person: Annotated[int, typer.Option(help="In how many tasks one person may appear.")] = 1,
     examples_per_person: Annotated[int, typer.Option(help="How many examples one person may add to a task.")] = 1,
+    learner: Annotated[str, typer.Option(help="cosine; or peft: also plan DP-SGD and say which is likely better.")] = (
+        "cosine"
+    ),
+    task_size: TaskSize = 1_000,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -94,13 +101,18 @@ def plan(
     errors.whole("tasks", tasks, at_least=1)
     if 1 < tasks < tasks_per_person:
         raise errors.InvalidValue(f"Expected tasks-per-person <= tasks, got {tasks_per_person} > {tasks}.")
+    if learner not in ("cosine", "peft"):
+        raise errors.InvalidValue(f"Expected a learner out of cosine, peft; got {learner}.")
+    sizes = class_size or [100]
+    training = planning.training_plan(budget, class_size=min(sizes), task_size=task_size) if learner == "peft" else None
     part = _share(share)
     settings: dict[str, Any] = {"class_sizes": class_size or (), "share": part, "count_weight": count_weight}
     chosen = planning.plan(budget, mechanism=mechanism, **settings)
     if plot is not None:
         _plot_plan(plot, budget, chosen)
     if as_json:
-        typer.echo(json.dumps(chosen.json(), indent=2))
+        facts = chosen.json() if training is None else {**chosen.json(), "training": training.json()}
+        typer.echo(json.dumps(facts, indent=2))
         return
     from reticent.report import tables
 
@@ -109,6 +121,10 @@ def plan(
     console.print(tables.plan_table(plans))
     for line in tables.plan_notes(chosen, tasks, asked=bool(class_size)):
         console.print(line, markup=False, highlight=False)
+    if training is not None:
+        console.print(tables.training_table(training))
+        console.print(f"Likely better: {training.likely_better}. {training.why}", markup=False, highlight=False)
+        console.print("rt.compare(proxy, budget, tasks) simulates both on public data.", markup=False, highlight=False)
 
 
 @app.command()
@@ -129,7 +145,8 @@ def init(
         Path | None, typer.Option(help="With public labels: a CSV file with the columns child and parent.")
     ] = None,
     encoder: Annotated[str, typer.Option(help="minilm (text), efficientnet-lite0 (images), or none.")] = "minilm",
-    learner: Annotated[str, typer.Option(help="cosine, or cosine-paper for the paper's algorithm.")] = "cosine",
+    learner: Annotated[str, typer.Option(help="cosine, peft, or the paper's: cosine-paper, peft-paper.")] = "cosine",
+    task_size: TaskSize = 1_000,
     as_json: AsJson = False,
 ) -> None:
     """Make a model directory: the budget and the label policy are fixed here.
@@ -139,7 +156,7 @@ def init(
     from reticent.classifier import ContinualClassifier
     from reticent.labels import Taxonomy
     from reticent.policies import PublicLabels, ReleasedLabels
-    from reticent.sensitive.learners.cosine import Cosine
+    from reticent.sensitive.learners import Cosine, PeftEnsemble
 
     if labels is not None and (released or class_size is not None):
         raise errors.InvalidValue(
@@ -147,7 +164,12 @@ def init(
         )
     if taxonomy is not None and labels is None:
         raise errors.InvalidValue("Expected --labels FILE with --taxonomy.")
-    learners = {"cosine": Cosine, "cosine-paper": Cosine.paper}
+    learners: dict[str, Callable[[], Any]] = {
+        "cosine": Cosine,
+        "cosine-paper": Cosine.paper,
+        "peft": partial(PeftEnsemble, task_size=task_size),
+        "peft-paper": partial(PeftEnsemble.paper, task_size=task_size),
+    }
     if learner not in learners:
         raise errors.InvalidValue(f"Expected a learner out of {', '.join(learners)}, got {learner}.")
     budget = Budget(
@@ -315,6 +337,46 @@ def ledger(
             book.void(void, reason=reason)
         statement = book.statement()
     typer.echo(json.dumps(statement.json(), indent=2) if as_json else statement.text())
+
+
+@app.command()
+def audit(
+    folder: Annotated[Path, typer.Argument(help="A model directory; only its manifest is read.")],
+    trials: Annotated[
+        int | None,
+        typer.Option(help="Games with the canary, and as many without; 2,000, or 200 where each one trains."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure epsilon from below: replay a model's configuration on synthetic canaries. Never needs the data.
+
+    Each game learns one task with a canary in the data and without it; the attacker sees the release.
+
+    Example: `reticent audit model/`
+    """
+    from reticent.lab import audit as auditing
+
+    found = auditing.audit_model(folder, trials=trials)
+    if as_json:
+        typer.echo(json.dumps(found.json(), indent=2))
+        return
+    budget = found.budget
+    table = Table(box=box.SIMPLE_HEAD, title=f"Audit at epsilon {budget.epsilon:g}, delta {budget.delta:g}")
+    for heading in ("game", "trials", "accuracy", "limit", "epsilon at least", "claimed", ""):
+        table.add_column(heading)
+    for r in found.results:
+        verdict = f"[{'green' if r.verdict == auditing.CONSISTENT else 'bold red'}]{r.verdict}[/]"
+        figures = f"{r.accuracy:.3f}", f"{r.limit:.3f}", f"{r.epsilon_lower_bound:.3f}", f"{r.claimed:.3f}"
+        table.add_row(r.game, str(r.trials), *figures, verdict)
+    console = _console()
+    console.print(table)
+    for note in (auditing.SCOPE, *found.notes):
+        console.print(note, highlight=False)
+    console.print(
+        "A game plays one task against what that task claims. A bound is too high with chance "
+        f"{auditing.ALPHA:g} a game; a low one proves nothing: more trials find smaller faults.",
+        highlight=False,
+    )
 
 
 @attack.command()

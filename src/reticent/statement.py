@@ -11,6 +11,7 @@ from reticent.budget import Adjacency, Budget
 from reticent.events import Event
 
 ORDERS_SHOWN = (1, 3, 12)
+UNCOVERED = "tuning not covered"  # how an act begins that the guarantee does not hold for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,7 @@ class Spend:
 
 @dataclass(frozen=True, kw_only=True)
 class Act:
-    """Something recorded that costs nothing, such as a public label added by hand."""
+    """Something recorded beside the spends: a public label added by hand, or how a learner was tuned."""
 
     row: int
     at: str
@@ -62,6 +63,11 @@ class Statement:
         """False as soon as one row was drawn from a seeded source."""
         return all(spend.private for spend in self.spends)
 
+    @property
+    def not_covered(self) -> list[str]:
+        """What was done with sensitive data outside the guarantee, one sentence each."""
+        return [act.text for act in self.acts if act.text.startswith(UNCOVERED)]
+
     @cached_property
     def now(self) -> accounting.Cost:
         """What one person has lost so far at the budget's delta."""
@@ -77,6 +83,7 @@ class Statement:
         budget = self.budget
         return {
             "private": self.private,
+            "not_covered": self.not_covered,
             "budget": budget.to_json(),
             "rows": [
                 {
@@ -125,6 +132,8 @@ class Statement:
         lines = ["Privacy statement"]
         if not self.private:
             lines += ["", "NOT PRIVATE: noise was drawn from a seeded source. Do not publish these releases."]
+        if self.not_covered:
+            lines += ["", *(f"NOT COVERED: {sentence}" for sentence in self.not_covered)]
         lines += [
             "",
             f"Budget      epsilon {budget.epsilon:g}, delta {budget.delta:g}, {budget.adjacency}: what one person may",
@@ -148,7 +157,7 @@ class Statement:
             note = f"  [{'; '.join(marks)}]" if marks else ""
             lines.append(f"  {spend.row:>4}  {spend.at}  {spend.task}: {spend.event}, epsilon {price} alone{note}")
         if self.acts:
-            lines += ["", "Public acts, free of charge"]
+            lines += ["", "Also recorded"]
             lines += [f"  {act.row:>4}  {act.at}  {act.text}" for act in self.acts]
         return "\n".join(lines)
 

@@ -164,9 +164,13 @@ class Desai:
             for _ in range(learner.steps):
                 update(point, projected(first(point), second(point)))
             parameters = dpsgd.unflattened(point, start)
-        rows = np.flatnonzero(kept).tolist()
-        self.buffer.append(([inputs[i] for i in rows], at[rows].tolist()))
+        self.remember(inputs, at)
         return _release(task.name, known, parameters, events.compose(training), rng)
+
+    def remember(self, inputs: Any, at: Ints) -> None:  # noqa: ANN401
+        """Adds a task's share to the buffer: after training it, or to go on where a run was stopped."""
+        rows = np.flatnonzero(self._split(at)).tolist()
+        self.buffer.append(([inputs[i] for i in rows], at[rows].tolist()))
 
     def _split(self, at: Ints) -> npt.NDArray[np.bool_]:
         """Says which examples go to the buffer: a share of each class, drawn at random."""

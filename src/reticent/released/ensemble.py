@@ -100,8 +100,8 @@ def scaled(features: Floats, length: float | None) -> Floats:
     if length is None:
         return features
     with np.errstate(all="ignore"):
-        rows = features.astype(np.float64)
-        norms = np.sqrt(np.sum(rows * rows, axis=-1, keepdims=True))
+        rows = np.array(features, dtype=np.float64, order="C")  # a row's bits must not depend on the layout
+        norms = np.sqrt(np.einsum("...k,...k->...", rows, rows))[..., None]
         return (rows * (length / np.where(norms > 0, norms, 1))).astype(np.float32)
 
 

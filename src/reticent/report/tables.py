@@ -58,6 +58,22 @@ def plan_notes(chosen: planning.Plan, tasks: int, *, asked: bool) -> list[str]:
     return notes
 
 
+def training_table(plan: planning.TrainingPlan) -> Table:
+    """Shows what a budget means for DP-SGD."""
+    table = Table(box=box.SIMPLE_HEAD, title="Training with DP-SGD, each task")
+    for heading in ("rate", "steps", "batch", "noise multiplier", "noise / batch", "class / Cosine's noise"):
+        table.add_column(heading, justify="right")
+    table.add_row(
+        f"{plan.rate:g}",
+        str(plan.steps),
+        f"{plan.batch:g}",
+        f"{plan.noise_multiplier:.4f}",
+        f"{plan.noise_per_example:.4f}",
+        f"{plan.signal:.1f}",
+    )
+    return table
+
+
 @dataclass(frozen=True)
 class Sizes:
     """Labels of similar size: how many were released, how many the plan expected. Public data only."""

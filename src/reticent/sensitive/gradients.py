@@ -5,6 +5,7 @@ A head on features in closed form (numpy only), an adapter and a head through a 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from reticent.encoders.wrapped import evaluating
 from reticent.sensitive.dpsgd import Engine, Floats, Ints, Parameters, Scales
 
 WEIGHT, BIAS = "head.weight", "head.bias"
-_BLOCK = 64
+_BLOCK = 64  # rows of a matrix product whose bits matter
+_PIECE = 1024  # rows in memory at a time
 
 
 # --- a linear head, in closed form
@@ -45,6 +47,8 @@ class HeadGradients:
         self._features, self._labels = features, labels
         self._start = head(features.shape[1], classes)
         self._usable = np.isfinite(features).all(axis=1) & _inside(labels, classes)
+        pieces = (features[start : start + _PIECE].astype(np.float64) for start in range(0, len(features), _PIECE))
+        self._lengths = np.concatenate([np.zeros(0), *map(_lengths, pieces)])
 
     def __repr__(self) -> str:
         return "HeadGradients(<sensitive>)"
@@ -58,12 +62,9 @@ class HeadGradients:
         """Returns the sum of clipped gradients: clipping scales rows, the sum is a matrix product."""
         layer = _Head(parameters, self._features.dtype)
         rows = rows[self._usable[rows]]
-        for start in range(0, len(rows), _BLOCK):
-            part = rows[start : start + _BLOCK]
-            # always as many rows: the bits of a matrix product depend on its shape
-            block = np.zeros((_BLOCK, self._features.shape[1]), self._features.dtype)
-            block[: len(part)] = self._features[part]
-            layer.errors(block, self._labels[part])
+        for start in range(0, len(rows), _PIECE):
+            part = rows[start : start + _PIECE]
+            layer.errors(_filled(self._features[part]), self._labels[part], self._lengths[part])
             layer.add(clip(layer.norms))
         return layer.total
 
@@ -89,26 +90,43 @@ class _Head:
         self.weight, self.bias = (parameters[name].astype(dtype) for name in (WEIGHT, BIAS))
         self.total = {WEIGHT: np.zeros(self.weight.shape), BIAS: np.zeros(self.bias.shape)}
 
-    def errors(self, features: npt.NDArray[Any], labels: Ints) -> npt.NDArray[Any]:
+    def errors(self, features: npt.NDArray[Any], labels: Ints, lengths: Floats | None = None) -> npt.NDArray[Any]:
         """Returns p - onehot of a block, in the precision of its features; rows beyond the labels fill it up."""
         with np.errstate(all="ignore"):
-            p: npt.NDArray[Any] = features @ self.weight.T
+            p = _product(features, self.weight.T)
             p += self.bias
             p -= p.max(axis=1, keepdims=True)
             np.exp(p, out=p)
             p /= p.sum(axis=1, keepdims=True)
             p[np.arange(len(labels)), labels] -= 1
             self._features, self._errors = (part[: len(labels)].astype(np.float64) for part in (features, p))
-            lengths = _lengths(self._errors)
-            self.norms = {WEIGHT: lengths * _lengths(self._features), BIAS: lengths}
+            of_errors = _lengths(self._errors)
+            of_features = _lengths(self._features) if lengths is None else lengths
+            self.norms = {WEIGHT: of_errors * of_features, BIAS: of_errors}
         return p
 
     def add(self, scales: Mapping[str, Floats]) -> None:
-        """Adds the block's clipped gradients; examples scaled by 0 may hold NaN and are left out."""
-        used = (scales[WEIGHT] > 0) | (scales[BIAS] > 0)
-        error, features = self._errors[used], self._features[used]
-        self.total[WEIGHT] += (scales[WEIGHT][used, None] * error).T @ features
-        self.total[BIAS] += scales[BIAS][used] @ error
+        """Adds the block's clipped gradients, once; examples scaled by 0 may hold NaN and are left out."""
+        unused = (scales[WEIGHT] <= 0) & (scales[BIAS] <= 0)
+        self._errors[unused] = self._features[unused] = 0.0
+        self.total[BIAS] += scales[BIAS] @ self._errors
+        self._errors *= scales[WEIGHT][:, None]
+        self.total[WEIGHT] += self._errors.T @ self._features
+
+
+def _filled(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns rows, and zeros up to whole blocks."""
+    filled = np.zeros((-(-len(rows) // _BLOCK) * _BLOCK, rows.shape[1]), rows.dtype)
+    filled[: len(rows)] = rows
+    return filled
+
+
+def _product(rows: npt.NDArray[Any], matrix: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns rows @ matrix, a block at a time: the bits of a matrix product depend on how many rows it has."""
+    product = np.empty((len(rows), matrix.shape[1]), rows.dtype)
+    for start in range(0, len(rows), _BLOCK):
+        np.matmul(rows[start : start + _BLOCK], matrix, out=product[start : start + _BLOCK])
+    return product
 
 
 # --- gradients through torch
@@ -124,7 +142,9 @@ class AdapterGradients:
       - Sums are those of single examples by autograd, clipped over adapter and head together.
                                         test_film_sums_single_examples, test_lora_sums_single_examples
       - An example's gradient is the same, to the bit, whatever else is in the batch: micro-batches have as many rows
-        as its shape says, filled up with copies.                       test_adapter_blocks_change_nothing
+        as its shape says, filled up with copies. Fewer rows, half or a quarter and so on, are used where public
+        values of that shape got the same bits in every row.
+                                        test_adapter_blocks_change_nothing, test_rows_are_saved_where_bits_agree
       - Layers that let examples influence each other are refused, on a public example. test_mixing_layers_are_refused
       - What cannot be encoded counts for nothing, silently.            test_bad_examples_count_for_nothing
 
@@ -180,7 +200,7 @@ class AdapterGradients:
 
         def record(block: Item, labels: Ints) -> dict[str, Floats]:
             def back(features: Floats) -> Floats:
-                return np.asarray(layer.errors(features, labels) @ layer.weight)
+                return _product(layer.errors(_filled(features), labels), layer.weight)[: len(features)]
 
             return self._recorded(values, block, len(labels), back)
 
@@ -189,8 +209,9 @@ class AdapterGradients:
             _add(sums, scales, gradients)
             layer.add(scales)
 
-        for places, batch, count in batches([self._items[row] for row in rows], self._rows):
-            _by_block(record, add, batch, self._labels[rows[places]], count)
+        for places, batch, _ in batches([self._items[row] for row in rows], self._rows):
+            fewest = self._rows.fewest(batch[0], len(batch), self._bits)
+            _by_block(record, add, batch, self._labels[rows[places]], fewest)
         return {**sums, **layer.total}
 
     def _recorded(
@@ -219,6 +240,17 @@ class AdapterGradients:
         with _counting(frozen) as saved:
             self._forward(self._adapted, one, Recorder(1))
         return saved[0]
+
+    def _bits(self, item: Item, rows: int) -> Floats:
+        """Returns features and gradients of copies of an item, as rows."""
+        seen: list[Floats] = []
+
+        def back(features: Floats) -> Floats:
+            seen.append(features)
+            return np.repeat(_first_row(features)[:1], rows, axis=0)
+
+        found = self._recorded(self._adapted, stacked([item], rows), rows, back)
+        return np.concatenate([*seen, *found.values()], axis=1)
 
     def _try_in_public(self) -> None:
         """Sends the error of one public example back; only that example may be found to contribute."""
@@ -331,6 +363,7 @@ class _Rows:
     def __init__(self, engine: Engine, saved: Callable[[Item], int]) -> None:
         self._most, self._memory, self._saved = engine.rows, engine.memory, saved
         self._known: dict[object, int] = {}
+        self._least: dict[object, int] = {}
 
     def __call__(self, item: Item) -> int:
         shape = shapes(item)
@@ -341,6 +374,20 @@ class _Rows:
                 self._known[shape] = self._memory
         fit = max(1, self._memory // max(1, self._known[shape]))
         return min(self._most, 1 << (fit.bit_length() - 1))
+
+    def fewest(self, item: Item, wanted: int, bits: Callable[[Item, int], Floats]) -> int:
+        """Returns the rows of a micro-batch, halved while it holds the wanted examples and gives them the same bits."""
+        rows = full = self(item)
+        if wanted > full // 2:
+            return full
+        threads = require("torch", extra="reticent[torch]").get_num_threads()
+        key = shapes(item), full, threads  # what kernels are chosen by
+        if key not in self._least:
+            public = tuple(_public(array.shape, array.dtype) for array in item)
+            self._least[key] = _least_rows(partial(bits, public), full)
+        while max(wanted, self._least[key]) <= rows // 2:
+            rows //= 2
+        return rows
 
     def within_memory(self, work: Callable[[], dict[str, Floats]]) -> dict[str, Floats]:
         """Does a step's work; where memory does not suffice, all of it again in micro-batches half as large."""
@@ -353,6 +400,20 @@ class _Rows:
             if self._most == 1:
                 raise MemoryError(NO_MEMORY)
             self._most = max(1, self._most // 2)
+
+
+def _least_rows(bits: Callable[[int], Floats], full: int) -> int:
+    """Returns how often full can be halved, so that every row gets the bits it has among full ones."""
+    rows = full
+    try:
+        whole = bits(full)
+        same = bool(np.isfinite(whole).all() and (whole == whole[0]).all())
+        while same and rows > 1:
+            same = bool((bits(rows // 2) == whole[0]).all())
+            rows = rows // 2 if same else rows
+    except Exception:
+        return rows  # what fails in public is no example's fault
+    return rows
 
 
 def _by_block(
@@ -379,6 +440,12 @@ def _first_row(features: Floats) -> Floats:
     error = np.zeros_like(features)
     error[0] = np.cos(np.arange(features.shape[1]))  # not constant: a LayerNorm takes a mean away
     return error
+
+
+def _public(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Returns values that are not constant where they may be, for any dtype: ones for whole numbers."""
+    numbers = np.ones(shape) if np.dtype(dtype).kind in "iub" else np.cos(np.arange(np.prod(shape))).reshape(shape)
+    return numbers.astype(dtype)
 
 
 def _as_rows(tensor: Any) -> Floats:  # noqa: ANN401

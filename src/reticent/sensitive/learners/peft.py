@@ -124,7 +124,7 @@ class PeftEnsemble:
             adapter=adapter,
             epochs=self.epochs or (20 if alone else 10),
             rate=self.rate or 0.2,
-            learning_rate=self.learning_rate or (0.007 if alone else 0.003),
+            learning_rate=self.learning_rate or (0.007 if alone else 0.002),
             clip_norm=self.clip_norm or 1.0,
         )
 

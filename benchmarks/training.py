@@ -1,0 +1,292 @@
+"""Contests of `speed.py` about training: a head on features, FiLM through MiniLM, memory, and sums by label.
+
+Peers share every batch's rows, and Opacus is used without its data loader, which would only slow it down.
+"""
+
+import multiprocessing
+import resource
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reticent.encoders import film, minilm
+from reticent.encoders.attach import norms
+from reticent.encoders.encoder import Backend, Item, batches, stacked, tensors
+from reticent.gate.bounds import sum_by_label
+from reticent.gate.noise import NoiseSource
+from reticent.labels import LabelSpace
+from reticent.sensitive import dpsgd
+from reticent.sensitive.dpsgd import Adam, Engine, Gradients, Training, train
+from reticent.sensitive.gradients import AdapterGradients, HeadGradients
+
+Contest = dict[str, tuple[Callable[[], Any], int]]
+Batch = Sequence[tuple[tuple[Any, ...], Any]]  # micro-batches: inputs and labels
+Step = Callable[[Batch], None]
+
+WIDTH, EXAMPLES = 384, 20_000
+WORDS = ["what", "is", "my", "card", "balance", "please", "tell", "me", "how", "to", "book", "a", "flight", "tomorrow"]
+
+
+# --- one training step of each peer
+
+
+def plain(module: Any) -> Step:
+    """Adam on the sum of losses, by autograd."""
+    import torch
+
+    trained = [weight for weight in module.parameters() if weight.requires_grad]
+    optimizer = torch.optim.Adam(trained, lr=1e-3)
+    loss = torch.nn.CrossEntropyLoss(reduction="sum")
+
+    def step(batch: Batch) -> None:
+        optimizer.zero_grad()
+        for inputs, labels in batch:
+            loss(module(*inputs), labels).backward()
+        optimizer.step()
+
+    return step
+
+
+def opacus(module: Any, size: int, mode: str) -> Step:
+    """Opacus with Adam; a batch of several micro-batches is one step."""
+    import torch
+    from opacus.grad_sample import GradSampleModule, GradSampleModuleFastGradientClipping
+    from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
+    from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+
+    ghost = mode == "ghost"
+    trained = [weight for weight in module.parameters() if weight.requires_grad]
+    warnings.filterwarnings("ignore", message="Full backward hook is firing")
+    adam, loss = torch.optim.Adam(trained, lr=1e-3), torch.nn.CrossEntropyLoss()
+    settings = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "expected_batch_size": size}
+    if ghost:
+        sampled = GradSampleModuleFastGradientClipping(module, strict=False, max_grad_norm=1.0)
+        optimizer = DPOptimizerFastGradientClipping(adam, **settings)
+        loss = DPLossFastGradientClipping(sampled, optimizer, loss)
+    else:
+        sampled = GradSampleModule(module, strict=False, force_functorch=mode == "functorch")
+        optimizer = DPOptimizer(adam, **settings)
+
+    def step(batch: Batch) -> None:
+        for place, (inputs, labels) in enumerate(batch, start=1):
+            optimizer.zero_grad()
+            optimizer.signal_skip_step(do_skip=place < len(batch))
+            loss(sampled(*inputs), labels).backward()
+            optimizer.step()
+
+    return step
+
+
+def ours(gradients: Gradients, size: int, rate: float, steps: int, engine: Engine) -> Callable[[], Any]:
+    """Steps of `train`."""
+    training = Training(
+        noise_multiplier=1.0,
+        rate=rate,
+        steps=steps,
+        clip_norm=1.0,
+        batch=rate * size,
+        optimizer=Adam(learning_rate=1e-3),
+    )
+    return partial(train, gradients, size, training, rng=NoiseSource.from_os(), engine=engine)
+
+
+# --- a head on features
+
+
+def head_contest(classes: int, batch: int) -> Contest:
+    """Seconds per step."""
+    import torch
+
+    x, y = _features(EXAMPLES), np.random.default_rng(1).integers(0, classes, size=EXAMPLES)
+    all_x, all_y = torch.from_numpy(x), torch.from_numpy(y)
+
+    def steps(step: Step, count: int) -> tuple[Callable[[], None], int]:
+        def run() -> None:
+            for _ in range(count):
+                rows = torch.randint(EXAMPLES, (batch,))
+                step([((all_x[rows],), all_y[rows])])
+
+        return run, count
+
+    def layer() -> Any:
+        return torch.nn.Linear(WIDTH, classes)
+
+    gradients, few, many = HeadGradients(x, y, classes), 2, 50
+    rate = batch / EXAMPLES
+    return {
+        "reticent, one thread": (ours(gradients, EXAMPLES, rate, many, Engine(prefetch=False)), many),
+        "reticent, noise drawn ahead (default)": (ours(gradients, EXAMPLES, rate, many, Engine()), many),
+        "plain training, not private": steps(plain(layer()), many),
+        "Opacus ghost clipping": steps(opacus(layer(), batch, "ghost"), many // 2),
+        "Opacus default": steps(opacus(layer(), batch, "hooks"), few),
+    }
+
+
+def parts_of_a_step(classes: int, batch: int) -> Contest:
+    """Seconds that one step of ours spends on what plain training does not do or does in float32."""
+    draw = np.random.default_rng(2)
+    x, y = _features(EXAMPLES), draw.integers(0, classes, size=EXAMPLES)
+    rate, steps, parameters = batch / EXAMPLES, 20, classes * (WIDTH + 1)
+    secure, error = NoiseSource.from_os(), draw.normal(size=(batch, classes))
+    weight = draw.normal(size=(classes, WIDTH)).astype(np.float32)
+    single, double = x[:batch].copy(), x[:batch].astype(np.float64)
+    error_in_float32, point = error.astype(np.float32), np.zeros(parameters)
+    update, gradient = Adam(learning_rate=1e-3).update(parameters), draw.normal(size=parameters)
+
+    def often(part: Callable[[], Any]) -> tuple[Callable[[], None], int]:
+        def run() -> None:
+            for _ in range(steps):
+                part()
+
+        return run, steps
+
+    return {
+        "a step of ours, one thread": (
+            ours(HeadGradients(x, y, classes), EXAMPLES, rate, steps, Engine(prefetch=False)),
+            steps,
+        ),
+        "exact noise": often(lambda: secure.rounded_gaussian(2.0**24, parameters)),
+        "sum in float64": often(lambda: error.T @ double),
+        "the same sum in float32": often(lambda: error_in_float32.T @ single),
+        "logits in float32": often(lambda: single @ weight.T),
+        "the batch, by exact coins": often(lambda: secure.heads(EXAMPLES, lambda mp: mp.mpf(rate))),
+        "Adam in float64": often(lambda: update(point, gradient)),
+    }
+
+
+# --- FiLM through MiniLM
+
+
+def film_contest(batch: int) -> Contest:
+    """Seconds per example of one step: 15 classes, texts of 3 to 24 tokens."""
+    import torch
+
+    items, labels = _texts(batch)
+
+    def micro_batches(module: Any) -> Batch:
+        """Up to 16 texts of one length at a time, without rows that fill a micro-batch up."""
+        return [
+            (tensors(module, stacked(items_of, len(items_of))), torch.from_numpy(labels[places]))
+            for places, items_of, _ in batches(items, lambda _: 16)
+        ]
+
+    def peer(make: Callable[[Any], Step]) -> tuple[Callable[[], None], int]:
+        module = _classifier(minilm().load(), 15)
+        return partial(make(module), micro_batches(module)), batch
+
+    gradients = AdapterGradients(minilm().backend, film, items, labels, 15)
+    return {
+        "reticent": (ours(gradients, batch, 1.0, 1, Engine()), batch),
+        "plain training, not private": peer(plain),
+        "Opacus ghost clipping": peer(partial(opacus, size=batch, mode="ghost")),
+        "Opacus default": peer(partial(opacus, size=batch, mode="hooks")),
+        "Opacus functorch": peer(partial(opacus, size=batch, mode="functorch")),
+    }
+
+
+def bf16_contest() -> Contest:
+    """Seconds per example of a few texts with FiLM: slow where the processor has no bfloat16."""
+    items, labels = _texts(8)
+    backend = minilm().backend
+    gradients = {bf16: AdapterGradients(backend, film, items, labels, 15, Engine(bf16=bf16)) for bf16 in (False, True)}
+    return {
+        "float32 (default)": (ours(gradients[False], 8, 1.0, 1, Engine()), 8),
+        "bfloat16": (ours(gradients[True], 8, 1.0, 1, Engine()), 8),
+    }
+
+
+# --- memory
+
+
+def peaks(sizes: Sequence[int]) -> dict[str, dict[int, float]]:
+    """MiB that one step of each logical batch adds to a process that already holds encoder and examples."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as fresh:
+        return {
+            name: {size: fresh.submit(peak, size, through_encoder).result() for size in sizes}
+            for name, through_encoder in (("head, 150 classes", False), ("FiLM through MiniLM", True))
+        }
+
+
+def peak(size: int, through_encoder: bool) -> float:
+    """Runs in a process of its own, after a first step of the smallest batch."""
+    most = 4096
+    gradients: Gradients
+    if through_encoder:
+        most = 1024
+        items, labels = _texts(most)
+        gradients = AdapterGradients(minilm().backend, film, items, labels, 15)
+    else:
+        labels = np.random.default_rng(1).integers(0, 150, size=most)
+        gradients = HeadGradients(_features(most), labels, 150)
+    before = _resident()
+    clip = partial(dpsgd.flat, clip_norm=1.0)
+    gradients.clipped_sum(gradients.start, np.arange(size), clip)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
+
+
+def _resident() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+# --- sums by label
+
+
+def sums_contest() -> Contest:
+    """Seconds per gigabyte of features."""
+    n, classes = 200_000, 150
+    x = _features(n)
+    labels = np.random.default_rng(1).integers(0, classes, size=n).tolist()
+    space, copy = LabelSpace(tuple(range(classes))), np.empty_like(x)
+
+    def often(work: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+        def run() -> None:
+            for _ in range(3):
+                work()
+
+        return run, 3 * x.nbytes / 1e9
+
+    return {
+        "reticent: normalise, snap, sum by label": often(
+            lambda: sum_by_label(x, labels, known=space, count_weight=0.0)
+        ),
+        "copy of the same array": often(lambda: np.copyto(copy, x)),
+    }
+
+
+# --- public data
+
+
+def _features(n: int) -> np.ndarray:
+    x = np.random.default_rng(0).normal(size=(n, WIDTH)).astype(np.float32)
+    return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
+
+
+def _texts(n: int) -> tuple[list[Item | None], np.ndarray]:
+    draw = np.random.default_rng(3)
+    lengths = np.clip(np.rint(draw.normal(8.5, 3.3, size=n)), 1, 22).astype(int)
+    texts = [" ".join(draw.choice(WORDS, size=length)) for length in lengths]
+    return minilm().prepare(texts), draw.integers(0, 15, size=n)
+
+
+def _classifier(backend: Backend, classes: int) -> Any:
+    """The same parameters as FiLM and a head, as a module of torch."""
+    import torch
+
+    class Classifier(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder, self.head = backend.module, torch.nn.Linear(backend.width, classes)
+
+        def forward(self, *inputs: Any) -> Any:
+            assert backend.embed is not None
+            return self.head(backend.embed(inputs))
+
+    for layer in norms(backend.module).values():
+        layer.requires_grad_(True).train()  # Opacus leaves out layers that do not train
+    return Classifier()

@@ -1,0 +1,409 @@
+"""Tuning a PEFT ensemble: free on public data, for a price on sensitive data, or not covered and said so.
+
+What is chosen: rate, learning rate and clipping norm, in the paper's ranges. Epochs stay the learner's own, and noise
+follows from the budget.
+"""
+
+import contextlib
+import io
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import accounting, errors, events, renyi
+from reticent.budget import Budget
+from reticent.encoders.adapters import last_layer
+from reticent.gate.ledger import Ledger
+from reticent.gate.noise import NoiseSource
+from reticent.gate.runs import number_of_runs
+from reticent.labels import LabelSpace, canonical, in_public_order
+from reticent.policies import PublicLabels
+from reticent.released.ensemble import ROWS
+from reticent.released.model import Encode, Model, features_of
+from reticent.released.release import Release
+from reticent.sensitive import dpsgd
+from reticent.sensitive.learners.peft import PeftEnsemble, gradients_of, refuse_untrainable
+from reticent.sensitive.task import Task
+from reticent.statement import UNCOVERED
+
+LEARNING_RATES = (1e-7, 1e-2)
+CLIP_NORMS = (0.2, 10.0)
+LEAST_BATCH = 10
+TUNING_SHARE = 0.7
+
+Inputs = Sequence[object] | npt.NDArray[Any]
+Accuracy = Callable[[PeftEnsemble, events.DpSgd, NoiseSource], float]
+
+
+# --- on public data
+
+
+def tune(
+    learner: PeftEnsemble,
+    inputs: Any,  # noqa: ANN401
+    labels: Any,  # noqa: ANN401
+    *,
+    budget: Budget,
+    encoder: Encode | None = None,
+    trials: int = 20,
+    seed: int = 0,
+) -> PeftEnsemble:
+    """Returns the learner with settings that suit public data. Free, and safe only if the data are public.
+
+    One task is split 70:30. Each trial trains on the larger part with the budget's noise and is scored by its accuracy
+    on the other; Optuna's Gaussian process chooses the next. The result is scaled to the learner's task size.
+
+    Guarantees:
+      - Settings lie in the paper's ranges.                       test_candidates_stay_in_the_ranges
+      - The same seed gives the same split and the same result.   test_tuning_repeats
+
+    Args:
+        learner: What to tune; its adapter, epochs and task size stay.
+        inputs: Public features, or inputs for the encoder, of one task like those to come.
+        labels: One label per example.
+        budget: What the tasks to come may spend.
+        encoder: As in `ContinualClassifier`.
+        trials: How many settings are tried.
+        seed: Of the split, the search and the noise of trials.
+
+    Example:
+        >>> tune(PeftEnsemble(), np.zeros((2, 3)), ["a", "b"], budget=Budget(epsilon=1.0, delta=1e-5), trials=0)
+        Traceback (most recent call last):
+        reticent.errors.InvalidValue: Expected trials >= 1, got 0.
+    """
+    return _search(learner, inputs, labels, budget, encoder, trials, seed, f"tuned on public data: {trials} trials")
+
+
+def tune_uncounted(
+    learner: PeftEnsemble,
+    inputs: Any,  # noqa: ANN401
+    labels: Any,  # noqa: ANN401
+    *,
+    budget: Budget,
+    encoder: Encode | None = None,
+    trials: int = 20,
+    seed: int = 0,
+) -> PeftEnsemble:
+    """As `tune`, on sensitive data and without paying: the settings are outside the guarantee.
+
+    Guarantees:
+      - The statement of a classifier with this learner says so.   test_statement_says_tuning_is_not_covered
+    """
+    said = f"{UNCOVERED}: {trials} trials on sensitive data, not paid for"
+    return _search(learner, inputs, labels, budget, encoder, trials, seed, said)
+
+
+def rescaled(learner: PeftEnsemble, task_size: int) -> PeftEnsemble:
+    """Returns the learner for tasks of another size: the rate stays, so the batch grows with the task.
+
+    The learning rate grows with the square root of the batch; epochs and clipping norm stay.
+
+    >>> rescaled(PeftEnsemble(task_size=100, rate=0.1, learning_rate=0.001), 400).learning_rate
+    0.002
+    """
+    factor = errors.whole("task_size", task_size, at_least=1) / learner.task_size
+    rate = None if learner.learning_rate is None else learner.learning_rate * math.sqrt(factor)
+    return replace(learner, task_size=task_size, learning_rate=rate)
+
+
+# --- for a price
+
+
+def private_selection(
+    learner: PeftEnsemble, budget: Budget, *, encoder: Encode | None = None, mean_runs: float = 20.0, eta: float = 0.0
+) -> events.PrivateSelection:
+    """Returns the event of `tune_privately`, with the least noise that keeps the whole selection within the budget.
+
+    The event's run is training at the smallest rate of the search; runs at other rates spend no more, see `run_like`.
+
+    Guarantees:
+      - The event is within the budget.   test_private_selection_stays_within_its_budget
+
+    Args:
+        learner: What to tune.
+        budget: What tuning may cost.
+        encoder: As in `ContinualClassifier`.
+        mean_runs: How many runs to expect. The number itself is random and secret.
+        eta: Shape of its law: 0 is logarithmic, the cheapest; at 1, geometric, few runs are rarer.
+    """
+    learner = _resolved(learner, encoder)
+    slowest = replace(learner, rate=_least_batch(learner) / learner.task_size)
+
+    def make(noise: float) -> events.PrivateSelection:
+        run = events.DpSgd(noise_multiplier=noise, rate=slowest.rate or 1.0, steps=slowest.steps)
+        return accounting.private_selection(run, mean_runs=mean_runs, eta=eta)
+
+    event = accounting.calibrate(make, budget, guess=3 * math.sqrt(slowest.steps) * (slowest.rate or 1.0))
+    assert isinstance(event, events.PrivateSelection)  # noqa: S101 (what make returns)
+    return event
+
+
+def tune_privately(
+    learner: PeftEnsemble,
+    inputs: Any,  # noqa: ANN401
+    labels: Any,  # noqa: ANN401
+    *,
+    policy: PublicLabels,
+    public_validation: tuple[Any, Any],
+    budget: Budget,
+    ledger: Ledger,
+    rng: NoiseSource | None = None,
+    encoder: Encode | None = None,
+    units: Any = None,  # noqa: ANN401
+    name: str = "tuning",
+    mean_runs: float = 20.0,
+    eta: float = 0.0,
+) -> PeftEnsemble:
+    """Returns the learner with the settings of the best of a random number of private runs.
+
+    Settings are drawn from a fixed law, log-uniform over the ranges of `tune`; each run trains on all the sensitive
+    examples and is scored on public ones. The people in them pay once, under a task name of their own.
+
+    Guarantees (with the assumptions of the ledger's budget):
+      - The whole selection is spent before anything is drawn.         test_private_tuning_spends_before_it_draws
+      - No run spends more than the event says, at any Rényi order.    test_no_run_spends_more_than_the_event
+      - How many runs there were is told to nobody.                    test_number_of_runs_is_told_to_nobody
+
+    Args:
+        learner: What to tune. Its task size is a public guess of how many examples there are; see `rescaled`.
+        inputs: Sensitive features, or inputs for the encoder.
+        labels: One label per example.
+        policy: The public labels. Labels that must be released first are not covered.
+        public_validation: Public inputs and labels to score runs on.
+        budget: What tuning may cost; the ledger's budget or a smaller one.
+        ledger: Where it is spent.
+        rng: Where settings, batches and noise come from; the operating system by default.
+        encoder: As in `ContinualClassifier`.
+        units: Whose example each one is.
+        name: The public task name of the spend.
+        mean_runs: How many runs to expect.
+        eta: Shape of the law of their number.
+
+    Reference: Papernot and Steinke 2022, Theorem 2.
+    """
+    learner = _resolved(learner, encoder)
+    if not isinstance(policy, PublicLabels):
+        raise errors.InvalidValue("Expected PublicLabels([...]): runs must not find out by themselves which there are.")
+    held_out = _public_task(public_validation)
+    _refuse_missing(labels)
+    rng = NoiseSource.from_os() if rng is None else rng
+    event = private_selection(learner, budget, encoder=encoder, mean_runs=mean_runs, eta=eta)
+    task = Task(inputs, labels, units, name=name).capped(budget.examples_per_person)
+
+    row = ledger.spend(event, task=name, private=rng.private)
+    accuracy = _accuracy(learner, _Examples.of(task, policy), _Examples.of(held_out, policy), policy.space, encoder)
+    # Of runs with equal scores the first is kept: the law of breaking ties by independent coins, which the theorem
+    # allows.
+    best, score = learner, -1.0
+    with _unseen():
+        for _ in range(number_of_runs(event, rng=rng)):
+            candidate = draw(learner, rng)
+            reached = accuracy(candidate, run_like(event.run, candidate), rng)
+            if reached > score:
+                best, score = candidate, reached
+    ledger.publish(row)
+    return replace(best, tuning=f"tuned by private selection, paid for as {name!r}")
+
+
+def draw(learner: PeftEnsemble, rng: NoiseSource) -> PeftEnsemble:
+    """Draws settings log-uniformly, whatever the data; of a learner whose settings are resolved."""
+    batch, learning_rate, clip_norm = (
+        low * (high / low) ** share
+        for (low, high), share in zip(_ranges(learner), (rng.words(3) * 2.0**-64).tolist(), strict=True)
+    )
+    return _candidate(learner, round(batch), learning_rate, clip_norm)
+
+
+def run_like(run: events.Event, candidate: PeftEnsemble) -> events.DpSgd:
+    """Returns training at a candidate's rate that spends no more than `run`, at every order that accounting looks at.
+
+    The bound of private selection asks each run for the same divergences. At low orders they are steps rate^2
+    (e^(1/noise^2) - 1) times half the order; a smaller rate grows faster beyond. So noise that is alike at low orders
+    does, for every rate above the run's; where it should not, there is more.
+    """
+    assert isinstance(run, events.DpSgd)  # noqa: S101 (as `private_selection` makes it)
+    rate, steps = candidate.rate or 1.0, candidate.steps
+    allowed = np.asarray(renyi.of(run).divergences)
+    growth = run.steps * run.rate**2 / (steps * rate**2) * math.expm1(run.noise_multiplier**-2)
+    noise = math.log1p(growth) ** -0.5
+    while True:
+        event = events.DpSgd(noise_multiplier=noise, rate=rate, steps=steps)
+        if np.all(np.asarray(renyi.of(event).divergences) <= allowed):
+            return event
+        noise *= 1.005
+
+
+# --- inside
+
+
+@dataclass(frozen=True)
+class _Examples:
+    """Inputs, and the row of each one's label in the label space; -1 for none."""
+
+    inputs: Inputs
+    places: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, task: Task, policy: PublicLabels) -> "_Examples":
+        """Returns the examples of a task under public labels."""
+        space, found = policy.space, task.labels
+        at = (space.row(policy.resolve(label, space)) for label in found)
+        return cls(task.inputs, np.fromiter(at, dtype=np.int64, count=len(found)))
+
+    def at(self, rows: npt.NDArray[np.int64]) -> "_Examples":
+        """Returns some of the examples."""
+        inputs = self.inputs
+        some = inputs[rows] if isinstance(inputs, np.ndarray) else [inputs[i] for i in rows.tolist()]
+        return _Examples(some, self.places[rows])
+
+    def encoded(self, encoder: Encode | None) -> "_Examples":
+        """Returns the examples with features as inputs."""
+        return _Examples(features_of(self.inputs, encoder), self.places)
+
+
+def split(size: int, seed: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Returns which examples to tune on and which to validate on, 70:30.
+
+    >>> [len(part) for part in split(10, seed=0)]
+    [7, 3]
+    """
+    order = np.argsort(NoiseSource.seeded(seed).words(size), kind="stable")
+    cut = round(TUNING_SHARE * size)
+    return np.sort(order[:cut]), np.sort(order[cut:])
+
+
+def _search(
+    learner: PeftEnsemble,
+    inputs: Any,  # noqa: ANN401
+    labels: Any,  # noqa: ANN401
+    budget: Budget,
+    encoder: Encode | None,
+    trials: int,
+    seed: int,
+    said: str,
+) -> PeftEnsemble:
+    trials, wanted = errors.whole("trials", trials, at_least=1), _resolved(learner, encoder)
+    _refuse_missing(labels)
+    task = Task(inputs, labels)
+    policy = PublicLabels(in_public_order({name for name in map(canonical, task.labels) if name is not None}))
+    if len(policy.labels) < 2 or len(task.labels) < LEAST_BATCH:
+        raise errors.InvalidValue(f"Expected at least {LEAST_BATCH} examples, of two labels or more, to tune on.")
+    optuna = _optuna()
+    examples = _Examples.of(task, policy)
+    part, rest = split(len(task.labels), seed)
+    here = replace(wanted, task_size=len(part))
+    accuracy = _accuracy(here, examples.at(part), examples.at(rest), policy.space, encoder)
+    rng = NoiseSource.seeded(seed)
+
+    def settings(trial: Any) -> PeftEnsemble:  # noqa: ANN401
+        batch, learning_rate, clip_norm = _ranges(here)
+        return _candidate(
+            here,
+            trial.suggest_int("batch", *batch, log=True),
+            trial.suggest_float("learning_rate", *learning_rate, log=True),
+            trial.suggest_float("clip_norm", *clip_norm, log=True),
+        )
+
+    def objective(trial: Any) -> float:  # noqa: ANN401
+        candidate = settings(trial)
+        event = candidate.calibrate(events.Public(), budget, rate=candidate.rate, steps=candidate.steps)
+        return accuracy(candidate, event, rng)
+
+    with _quiet(optuna):
+        study = optuna.create_study(direction="maximize", sampler=optuna.samplers.GPSampler(seed=seed))
+        study.optimize(objective, n_trials=trials)
+        best = settings(study.best_trial)
+    return replace(rescaled(best, wanted.task_size), tuning=said)
+
+
+def _accuracy(
+    learner: PeftEnsemble, part: _Examples, rest: _Examples, space: LabelSpace, encoder: Encode | None
+) -> Accuracy:
+    """Returns a function that trains on one part and scores on the rest; features are computed once."""
+    if learner.adapter == last_layer:
+        part, rest, encoder = part.encoded(encoder), rest.encoded(encoder), None
+    gradients = gradients_of(learner, part.inputs, part.places, len(space), encoder)
+    rows = np.arange(len(space), dtype=np.int32)
+
+    def accuracy(candidate: PeftEnsemble, event: events.DpSgd, rng: NoiseSource) -> float:
+        training = candidate.training(event)
+        found = dpsgd.train(gradients, len(part.places), training, rng=rng, engine=candidate.engine)
+        release = Release(
+            task="tuning",
+            labels=LabelSpace(()),
+            parameters={ROWS: rows, **found},
+            event=event,
+            private=rng.private,
+        )
+        best, _ = Model(space, candidate.rule, (release,)).top(rest.inputs, encoder, 1)
+        return float(np.mean(best[:, 0] == rest.places))
+
+    return accuracy
+
+
+def _ranges(learner: PeftEnsemble) -> tuple[tuple[int, int], tuple[float, float], tuple[float, float]]:
+    """Batch, learning rate and clipping norm, all on logarithmic scales."""
+    return (_least_batch(learner), learner.task_size), LEARNING_RATES, CLIP_NORMS
+
+
+def _least_batch(learner: PeftEnsemble) -> int:
+    return min(LEAST_BATCH, learner.task_size)
+
+
+def _candidate(learner: PeftEnsemble, batch: int, learning_rate: float, clip_norm: float) -> PeftEnsemble:
+    return replace(learner, rate=batch / learner.task_size, learning_rate=learning_rate, clip_norm=clip_norm)
+
+
+def _resolved(learner: PeftEnsemble, encoder: Encode | None) -> PeftEnsemble:
+    if not isinstance(learner, PeftEnsemble):
+        raise errors.InvalidValue("Expected a PeftEnsemble: other learners have nothing to tune.")
+    resolved = learner.resolved(encoder)
+    refuse_untrainable(resolved.adapter, encoder)
+    return resolved
+
+
+def _refuse_missing(labels: object) -> None:
+    if labels is None:
+        raise errors.InvalidValue("Expected labels: tuning compares predictions with them.")
+
+
+def _public_task(validation: object) -> Task:
+    if not isinstance(validation, tuple) or len(validation) != 2 or any(part is None for part in validation):
+        raise errors.InvalidValue(
+            "Expected public_validation=(inputs, labels): scores on sensitive data would cost more than is counted."
+        )
+    task = Task(*validation)
+    if not task.labels:
+        raise errors.InvalidValue("Expected at least one public example to score runs on.")
+    return task
+
+
+def _optuna() -> Any:  # noqa: ANN401
+    try:
+        import_module("torch")  # of its Gaussian process
+        return import_module("optuna")
+    except ImportError as error:
+        raise errors.ReticentError("Tuning needs optuna and torch: pip install 'reticent[tune]'.") from error
+
+
+@contextlib.contextmanager
+def _unseen() -> Iterator[None]:
+    """Swallows bars and whatever else an encoder prints in each run: who sees them can count."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield
+
+
+@contextlib.contextmanager
+def _quiet(optuna: Any) -> Iterator[None]:  # noqa: ANN401
+    """Keeps scores out of logs."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)

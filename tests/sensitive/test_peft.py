@@ -1,0 +1,245 @@
+"""PEFT Ensemble: what it spends, what it releases, and what it learns."""
+
+import importlib.util
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import reticent as rt
+from reticent import accounting, errors, events
+from reticent.encoders import film, last_layer, lora, wrap
+from reticent.gate.mechanisms import CountLabels
+from reticent.gate.noise import NoiseSource
+from reticent.sensitive.dpsgd import Engine
+from tests.conftest import ALPHA
+
+BUDGET = rt.Budget(epsilon=4.0, delta=1e-5)
+WIDTH = 12
+FAST = rt.PeftEnsemble(task_size=600, epochs=4)
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
+
+
+def data(labels: list[str], each: int, seed: int = 0) -> tuple[np.ndarray, list[str]]:
+    centres = np.random.default_rng(7).normal(size=(26, WIDTH)) * 3
+    draw = np.random.default_rng(seed)
+    x = np.concatenate([centres[ord(label) - 97] + draw.normal(size=(each, WIDTH)) for label in labels])
+    return x.astype(np.float32), [label for label in labels for _ in range(each)]
+
+
+def classifier(policy: Any = None, learner: Any = FAST, **settings: Any) -> rt.ContinualClassifier:
+    policy = rt.PublicLabels(list("abcd")) if policy is None else policy
+    return rt.ContinualClassifier(labels=policy, learner=learner, budget=BUDGET, **settings)
+
+
+@pytest.mark.parametrize("policy", [rt.PublicLabels(list("abcd")), rt.ReleasedLabels(), rt.ReleasedLabels.paper(0.3)])
+def test_peft_learns_a_stream(policy, tmp_path):
+    model = classifier(policy, path=tmp_path / "model")
+    model.learn_task(*data(["a", "b"], 300), name="march").learn_task(*data(["c", "d"], 300), name="april")
+    x, y = data(list("abcd"), 50, seed=1)
+    # the paper's heads know only what their task released, so two of them disagree more often
+    assert model.score(x, y) > (0.9 if getattr(policy, "remember", True) else 0.55)
+    assert sorted(model.classes_) == list("abcd")
+    again = rt.load(tmp_path / "model")
+    assert (again.predict(x) == model.predict(x)).all()
+    again.learn_task(*data(["a"], 100), name="may")
+    assert again._learner() == FAST
+    assert again.statement().now.epsilon <= BUDGET.epsilon * (1 + 1e-9)
+
+
+class Refusing:
+    """A ledger that lets nothing through."""
+
+    def spend(self, *_: object, **__: object) -> None:
+        raise errors.BudgetExceeded("no")
+
+
+class Untouched:
+    """A noise source that must not be asked."""
+
+    private = True
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} was drawn before the spend")
+
+
+@pytest.mark.parametrize("policy", [rt.PublicLabels(list("abcd")), rt.ReleasedLabels(), rt.ReleasedLabels.paper(0.3)])
+def test_peft_spends_before_it_trains(policy):
+    from reticent.sensitive.task import Task
+
+    known = policy.space if isinstance(policy, rt.PublicLabels) else rt.LabelSpace(())
+    x, y = data(["a", "b"], 20)
+    with pytest.raises(errors.BudgetExceeded):
+        FAST.learn_task(
+            Task(x, y),
+            policy,
+            known=known,
+            encoder=None,
+            budget=BUDGET,
+            ledger=Refusing(),  # type: ignore[arg-type]
+            rng=Untouched(),  # type: ignore[arg-type]
+        )
+
+
+@pytest.mark.parametrize("policy", [rt.PublicLabels(list("abcd")), rt.ReleasedLabels()])
+def test_peft_learns_an_empty_task(policy):
+    model = classifier(policy).learn_task(np.zeros((0, WIDTH), np.float32), [], name="empty")
+    (release,) = model._model().releases
+    classes = 4 if isinstance(policy, rt.PublicLabels) else 0
+    assert release.parameters["head.weight"].shape == (classes, WIDTH)
+    if classes:
+        assert np.abs(release.parameters["head.weight"]).max() > 0  # pure noise is a step too
+    else:
+        assert model.predict(np.ones((2, WIDTH))).tolist() == [rt.UNKNOWN] * 2
+    model.learn_task(*data(list("abcd"), 300), name="march")
+    x, y = data(list("abcd"), 50, seed=1)
+    assert model.score(x, y) > 0.9
+
+
+def test_peft_neighbours_differ_in_values():
+    x, y = data(["a", "b"], 200)
+    found = []
+    for keep in (400, 399):
+        (release,) = classifier().learn_task(x[:keep], y[:keep], name="march")._model().releases
+        found.append((release.event, release.labels, {k: (v.shape, v.dtype) for k, v in release.parameters.items()}))
+    assert found[0] == found[1]
+
+
+def test_peft_drops_what_it_cannot_use():
+    x, y = data(["a", "b"], 300)
+    bad = np.full((5, WIDTH), np.nan, np.float32)
+    bad[1], bad[2], bad[3] = np.inf, 0, 3e38
+    odd: list[object] = [*y, "a", None, float("nan"), "never heard of", "b"]
+    model = classifier().learn_task(np.concatenate([x, bad]), odd, name="march")
+    assert model.score(*data(["a", "b"], 50, seed=1)) > 0.9
+
+
+def test_peft_heads_stay_small():
+    space = [*"abcd", *(f"never {i}" for i in range(50_000))]
+    model = classifier(rt.PublicLabels(space)).learn_task(*data(["a", "b"], 400), name="march")
+    (release,) = model._model().releases
+    assert {0, 1} <= set(release.parameters["rows"].tolist())
+    assert len(release.parameters["rows"]) < 40
+    assert model.score(*data(["a", "b"], 50, seed=1)) > 0.9
+    spent = list(release.event.parts)  # type: ignore[attr-defined]
+    assert [type(part) for part in spent] == [events.Gaussian, events.DpSgd]
+    assert accounting.within(release.event, BUDGET)
+
+
+def test_a_wrong_task_size_keeps_the_price():
+    spent = [classifier(learner=replace(FAST, task_size=n)).learn_task(*data(["a"], 50), name="m") for n in (5, 90_000)]
+    assert len({model.statement().spends[0].event for model in spent}) == 1
+
+
+def test_several_examples_of_a_person_are_refused():
+    model = rt.ContinualClassifier(
+        labels=rt.PublicLabels(["a"]), learner=FAST, budget=rt.Budget(epsilon=1.0, delta=1e-5, examples_per_person=2)
+    )
+    with pytest.raises(errors.InvalidValue, match="sample whole persons"):
+        model.learn_task(*data(["a"], 20), name="march", units=list(range(20)))
+
+
+def test_counts_expose_at_most_p1():
+    counts = events.LabelCounts(noise_multiplier=1.0, threshold=3.0)  # p1 = Q(2) = 0.0228, large enough to count
+    trials, rng = 40_000, NoiseSource.from_os()
+    seen = len(CountLabels(counts)({f"{i}": 1 for i in range(trials)}, rng=rng))
+    from scipy.stats import binom, norm
+
+    p1 = float(norm.sf(2.0))
+    assert binom.sf(seen - 1, trials, p1) > ALPHA
+    assert binom.cdf(seen, trials, p1) > ALPHA
+    broken = len(CountLabels(replace(counts, threshold=2.9))({f"{i}": 1 for i in range(trials)}, rng=rng))
+    assert binom.sf(broken - 1, trials, p1) < ALPHA  # a threshold a tenth lower is caught
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        rt.PeftEnsemble(),
+        rt.PeftEnsemble.paper(task_size=500),
+        rt.PeftEnsemble(adapter=lora(rank=2), rate=0.5, engine=Engine(rows=4)),
+        rt.PeftEnsemble(adapter=last_layer, length=None, tuning="tuned on public data: 20 trials"),
+    ],
+)
+def test_peft_survives_json(learner):
+    assert rt.PeftEnsemble.from_json(json.loads(json.dumps(learner.to_json()))) == learner
+
+
+def test_paper_mode_is_the_papers():
+    paper = rt.PeftEnsemble.paper(task_size=700).resolved(None)
+    assert (paper.adapter, paper.epochs, paper.length) == (film, 40, None)
+    assert paper.aggregate is rt.PeftEnsemble.paper().rule.aggregate
+    assert paper.aggregate.__name__ == "argmax"
+    event = events.DpSgd(noise_multiplier=1.0, rate=0.1, steps=paper.steps)
+    assert paper.steps == 400
+    assert type(paper.training(event).optimizer).__name__ == "Adam"
+    assert paper.training(event).batch == pytest.approx(70)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"task_size": 0}, "task_size >= 1"),
+        ({"rate": 1.5}, "rate"),
+        ({"learning_rate": -1.0}, "learning_rate > 0"),
+        ({"epochs": 0}, "epochs >= 1"),
+    ],
+)
+def test_peft_refuses(settings, sentence):
+    with pytest.raises(errors.InvalidValue, match=sentence):
+        rt.PeftEnsemble(**settings)
+
+
+def test_film_needs_an_encoder_and_says_so_before_it_spends():
+    model = classifier(learner=rt.PeftEnsemble(adapter=film))
+    with pytest.raises(errors.InvalidValue, match="Use last_layer on features"):
+        model.learn_task(*data(["a"], 20), name="march")
+    assert model.statement().spends == ()
+
+
+# --- through an encoder
+
+
+def tiny() -> Any:
+    import torch
+
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(WIDTH, 16), torch.nn.LayerNorm(16), torch.nn.ReLU(), torch.nn.Linear(16, 8)]
+    return wrap(torch.nn.Sequential(*layers), width=8, name="tiny", probe=np.ones(WIDTH, np.float32))
+
+
+@needs_torch
+@pytest.mark.parametrize("adapter", [None, film, lora(rank=2, modules=["0", "3"])])
+def test_peft_trains_through_an_encoder(adapter, tmp_path):
+    encoder = tiny()
+    learner = rt.PeftEnsemble(adapter=adapter, task_size=600, learning_rate=0.02, epochs=6)
+    model = classifier(learner=learner, encoder=encoder, path=tmp_path / "m")
+    model.learn_task(*data(["a", "b"], 300), name="march").learn_task(*data(["c", "d"], 300), name="april")
+    x, y = data(list("abcd"), 50, seed=1)
+    assert model.score(x, y) > 0.6
+    names = set(model._model().releases[0].parameters)
+    assert any(name.startswith("lora." if adapter and adapter != film else "film.") for name in names)
+    again = rt.load(tmp_path / "m", encoder=encoder)
+    assert (again.predict(x) == model.predict(x)).all()
+
+
+@needs_torch
+def test_adapters_are_refused_before_anything_is_spent():
+    import torch
+
+    bare = wrap(torch.nn.Linear(WIDTH, 8), width=8, name="bare", probe=np.ones(WIDTH, np.float32))
+    model = classifier(learner=rt.PeftEnsemble(adapter=film), encoder=bare)
+    with pytest.raises(errors.InvalidValue, match="normalisation layers"):
+        model.learn_task(*data(["a"], 20), name="march")
+    assert model.statement().spends == ()
+
+
+@needs_torch
+def test_a_release_holds_adapter_and_head_alone():
+    model = classifier(learner=rt.PeftEnsemble(task_size=100, epochs=1), encoder=tiny())
+    model.learn_task(*data(["a", "b"], 50), name="march")
+    (release,) = model._model().releases
+    sizes = {name: value.size for name, value in release.parameters.items()}
+    assert sizes == {"rows": 4, "film.1.weight": 16, "film.1.bias": 16, "head.weight": 32, "head.bias": 4}
