@@ -25,7 +25,7 @@ docs: .venv/ready
 # The peers (Opacus, OpenDP, python-dp) are only needed here.
 bench-speed: .venv/ready
 	$(BIN)/pip install -q -c constraints.txt -e '.[speed]'
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/speed.py docs/speed.md
 
 # torch first, so that nothing that needs it brings another build.
 .venv/ready: pyproject.toml constraints.txt

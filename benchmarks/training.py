@@ -4,7 +4,6 @@ Peers share every batch's rows, and Opacus is used without its data loader, whic
 """
 
 import multiprocessing
-import resource
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -24,7 +23,7 @@ from reticent.sensitive import dpsgd
 from reticent.sensitive.dpsgd import Adam, Engine, Gradients, Training, train
 from reticent.sensitive.gradients import AdapterGradients, HeadGradients
 
-Contest = dict[str, tuple[Callable[[], Any], int]]
+Contest = dict[str, tuple[Callable[[], Any], float]]
 Batch = Sequence[tuple[tuple[Any, ...], Any]]  # micro-batches: inputs and labels
 Step = Callable[[Batch], None]
 
@@ -105,7 +104,7 @@ def head_contest(classes: int, batch: int) -> Contest:
     x, y = _features(EXAMPLES), np.random.default_rng(1).integers(0, classes, size=EXAMPLES)
     all_x, all_y = torch.from_numpy(x), torch.from_numpy(y)
 
-    def steps(step: Step, count: int) -> tuple[Callable[[], None], int]:
+    def steps(step: Step, count: int) -> tuple[Callable[[], None], float]:
         def run() -> None:
             for _ in range(count):
                 rows = torch.randint(EXAMPLES, (batch,))
@@ -119,8 +118,7 @@ def head_contest(classes: int, batch: int) -> Contest:
     gradients, few, many = HeadGradients(x, y, classes), 2, 50
     rate = batch / EXAMPLES
     return {
-        "reticent, one thread": (ours(gradients, EXAMPLES, rate, many, Engine(prefetch=False)), many),
-        "reticent, noise drawn ahead (default)": (ours(gradients, EXAMPLES, rate, many, Engine()), many),
+        "reticent": (ours(gradients, EXAMPLES, rate, many, Engine(prefetch=False)), many),
         "plain training, not private": steps(plain(layer()), many),
         "Opacus ghost clipping": steps(opacus(layer(), batch, "ghost"), many // 2),
         "Opacus default": steps(opacus(layer(), batch, "hooks"), few),
@@ -138,7 +136,7 @@ def parts_of_a_step(classes: int, batch: int) -> Contest:
     error_in_float32, point = error.astype(np.float32), np.zeros(parameters)
     update, gradient = Adam(learning_rate=1e-3).update(parameters), draw.normal(size=parameters)
 
-    def often(part: Callable[[], Any]) -> tuple[Callable[[], None], int]:
+    def often(part: Callable[[], Any]) -> tuple[Callable[[], None], float]:
         def run() -> None:
             for _ in range(steps):
                 part()
@@ -146,7 +144,7 @@ def parts_of_a_step(classes: int, batch: int) -> Contest:
         return run, steps
 
     return {
-        "a step of ours, one thread": (
+        "a step of ours": (
             ours(HeadGradients(x, y, classes), EXAMPLES, rate, steps, Engine(prefetch=False)),
             steps,
         ),
@@ -175,7 +173,7 @@ def film_contest(batch: int) -> Contest:
             for places, items_of, _ in batches(items, lambda _: 16)
         ]
 
-    def peer(make: Callable[[Any], Step]) -> tuple[Callable[[], None], int]:
+    def peer(make: Callable[[Any], Step]) -> tuple[Callable[[], None], float]:
         module = _classifier(minilm().load(), 15)
         return partial(make(module), micro_batches(module)), batch
 
@@ -213,25 +211,24 @@ def peaks(sizes: Sequence[int]) -> dict[str, dict[int, float]]:
 
 
 def peak(size: int, through_encoder: bool) -> float:
-    """Runs in a process of its own, after a first step of the smallest batch."""
+    """Runs in a process of its own, which holds the same examples for every size."""
     most = 4096
     gradients: Gradients
     if through_encoder:
-        most = 1024
         items, labels = _texts(most)
         gradients = AdapterGradients(minilm().backend, film, items, labels, 15)
     else:
         labels = np.random.default_rng(1).integers(0, 150, size=most)
         gradients = HeadGradients(_features(most), labels, 150)
-    before = _resident()
-    clip = partial(dpsgd.flat, clip_norm=1.0)
-    gradients.clipped_sum(gradients.start, np.arange(size), clip)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before
+    Path("/proc/self/clear_refs").write_text("5")  # the peak of what came before does not count
+    before = _resident_peak()
+    gradients.clipped_sum(gradients.start, np.arange(size), partial(dpsgd.flat, clip_norm=1.0))
+    return _resident_peak() - before
 
 
-def _resident() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 2**20
+def _resident_peak() -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 # --- sums by label
@@ -244,7 +241,7 @@ def sums_contest() -> Contest:
     labels = np.random.default_rng(1).integers(0, classes, size=n).tolist()
     space, copy = LabelSpace(tuple(range(classes))), np.empty_like(x)
 
-    def often(work: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+    def often(work: Callable[[], Any]) -> tuple[Callable[[], None], float]:
         def run() -> None:
             for _ in range(3):
                 work()

@@ -48,6 +48,11 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
+def _fail_if(wrong: bool) -> None:
+    if wrong:
+        raise typer.Exit(1)
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"reticent {version('reticent')}")
@@ -352,6 +357,8 @@ def audit(
 
     Each game learns one task with a canary in the data and without it; the attacker sees the release.
 
+    Exits with 1 where a game measures more than is claimed.
+
     Example: `reticent audit model/`
     """
     from reticent.lab import audit as auditing
@@ -359,6 +366,7 @@ def audit(
     found = auditing.audit_model(folder, trials=trials)
     if as_json:
         typer.echo(json.dumps(found.json(), indent=2))
+        _fail_if(found.verdict == auditing.VIOLATED)
         return
     budget = found.budget
     table = Table(box=box.SIMPLE_HEAD, title=f"Audit at epsilon {budget.epsilon:g}, delta {budget.delta:g}")
@@ -377,6 +385,7 @@ def audit(
         f"{auditing.ALPHA:g} a game; a low one proves nothing: more trials find smaller faults.",
         highlight=False,
     )
+    _fail_if(found.verdict == auditing.VIOLATED)
 
 
 @attack.command()

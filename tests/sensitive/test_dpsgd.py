@@ -409,7 +409,7 @@ def test_rows_are_saved_where_bits_agree(honest):
 
     def watching(inputs) -> Any:
         seen.append(len(inputs[0]))
-        return embed(inputs)
+        return embed(inputs)  # type: ignore[misc]
 
     object.__setattr__(backend, "embed", watching)
     for size in (2, 3, 9, 16):

@@ -62,7 +62,8 @@ class Result:
         claimed: Epsilon of what was spent, at this delta.
         delta: The claimed delta.
         accuracy: How often the attacker was right, over both sides.
-        epsilon_lower_bound: What epsilon is at least, except with chance ALPHA.
+        epsilon_lower_bound: What epsilon is at least, except with chance ALPHA. For Gaussian events: of the claimed
+            mechanism with as much noise as the error rates allow; for others: of any mechanism.
     """
 
     game: str
@@ -79,7 +80,7 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """Whether the attacker measured more than is claimed."""
+        """Whether the error rates are ones that the claimed event, with its delta for every epsilon, rules out."""
         return VIOLATED if self.epsilon_lower_bound > self.claimed else CONSISTENT
 
     def json(self) -> dict[str, Any]:
