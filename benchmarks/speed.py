@@ -58,10 +58,10 @@ float64.
 {head}
 ```
 
-Where a step goes. What plain training does not have is exact noise, one draw for each parameter, and a sum in float64,
-which takes twice as long as in float32. Both are part of the privacy proof (`dpsgd.noisy_means`), so a head with many
-classes and a small batch stays below plain training. In a training, noise is drawn in a second thread: where a core is
-free, its time is hidden, and processor time does not show it.
+Where a step goes. What plain training does not have is exact noise, one draw for each parameter, and a sum in float64
+instead of float32. Both are part of the privacy proof (`dpsgd.noisy_means`). Parts are measured alone, with what they
+need in the cache; what they leave of a step is softmax, norms, clipping, casts and waiting for memory. A training draws
+noise in a second thread by default, which processor time does not show; whether that saves waiting is not measured here.
 
 ```
 {parts}
@@ -69,15 +69,15 @@ free, its time is hidden, and processor time does not show it.
 
 ## FiLM through MiniLM
 
-One step on short texts, 15 classes. Peers see up to 16 texts of one length at a time, without rows that fill a
-micro-batch up. Ours has such rows where a length's texts do not come in a power of two: an example's gradient must have
-the same bits whatever else is in the batch. They weigh less in a larger batch.
+One step on made-up short texts, 15 classes. Peers see texts of one length at a time, up to 16 as ours unless said
+otherwise, without rows that fill a micro-batch up. Ours has such rows where a length's texts do not come in a power of
+two: an example's gradient must have the same bits whatever else is in the batch.
 
 ```
 {film}
 ```
 
-bfloat16 is off by default: it helps only where the processor has it.
+bfloat16 is off by default: a processor without it is far slower. One round, a few texts.
 
 ```
 {bf16}

@@ -115,7 +115,7 @@ def head_contest(classes: int, batch: int) -> Contest:
     def layer() -> Any:
         return torch.nn.Linear(WIDTH, classes)
 
-    gradients, few, many = HeadGradients(x, y, classes), 2, 50
+    gradients, few, many = HeadGradients(x, y, classes), 5, 50
     rate = batch / EXAMPLES
     return {
         "reticent": (ours(gradients, EXAMPLES, rate, many, Engine(prefetch=False)), many),
@@ -166,21 +166,22 @@ def film_contest(batch: int) -> Contest:
 
     items, labels = _texts(batch)
 
-    def micro_batches(module: Any) -> Batch:
-        """Up to 16 texts of one length at a time, without rows that fill a micro-batch up."""
+    def micro_batches(module: Any, most: int) -> Batch:
+        """Texts of one length at a time, without rows that fill a micro-batch up."""
         return [
             (tensors(module, stacked(items_of, len(items_of))), torch.from_numpy(labels[places]))
-            for places, items_of, _ in batches(items, lambda _: 16)
+            for places, items_of, _ in batches(items, lambda _: most)
         ]
 
-    def peer(make: Callable[[Any], Step]) -> tuple[Callable[[], None], float]:
+    def peer(make: Callable[[Any], Step], most: int = 16) -> tuple[Callable[[], None], float]:
         module = _classifier(minilm().load(), 15)
-        return partial(make(module), micro_batches(module)), batch
+        return partial(make(module), micro_batches(module, most)), batch
 
     gradients = AdapterGradients(minilm().backend, film, items, labels, 15)
     return {
         "reticent": (ours(gradients, batch, 1.0, 1, Engine()), batch),
         "plain training, not private": peer(plain),
+        "plain training, up to 64 texts": peer(plain, 64),
         "Opacus ghost clipping": peer(partial(opacus, size=batch, mode="ghost")),
         "Opacus default": peer(partial(opacus, size=batch, mode="hooks")),
         "Opacus functorch": peer(partial(opacus, size=batch, mode="functorch")),

@@ -53,7 +53,7 @@ class PeftEnsemble:
     Args:
         adapter: `film`, `last_layer`, `lora(...)` or your own.
         aggregate: How the models' logits become scores: `argmax`, `median`, `entropy` or your own.
-        task_size: About how many examples a task has. A guess that is far off costs accuracy, never privacy.
+        task_size: About how many examples a task has; divides noisy sums. A guess that is far off never costs privacy.
         epochs: How often an example is seen, on average.
         rate: Chance that a step sees an example.
         learning_rate: Of Adam.
