@@ -61,7 +61,7 @@ float64.
 Where a step goes. What plain training does not have is exact noise, one draw for each parameter, and a sum in float64
 instead of float32. Both are part of the privacy proof (`dpsgd.noisy_means`). Parts are measured alone, with what they
 need in the cache; what they leave of a step is softmax, norms, clipping, casts and waiting for memory. A training draws
-noise in a second thread by default, which processor time does not show; whether that saves waiting is not measured here.
+noise in a second thread by default, which processor time does not show; whether that saves waiting is not measured.
 
 ```
 {parts}
@@ -70,8 +70,9 @@ noise in a second thread by default, which processor time does not show; whether
 ## FiLM through MiniLM
 
 One step on made-up short texts, 15 classes. Peers see texts of one length at a time, up to 16 as ours unless said
-otherwise, without rows that fill a micro-batch up. Ours has such rows where a length's texts do not come in a power of
-two: an example's gradient must have the same bits whatever else is in the batch.
+otherwise, without rows that fill a micro-batch up. Ours has such rows where a length's texts do not fill the last
+micro-batch: an example's gradient must have the same bits whatever else is in the batch. They weigh less in a larger
+batch.
 
 ```
 {film}

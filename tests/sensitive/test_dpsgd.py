@@ -386,37 +386,6 @@ def test_adapter_blocks_change_nothing(adapter):
             np.testing.assert_array_equal(kept[-1], alone[row])
 
 
-@needs_torch
-@pytest.mark.parametrize("honest", [True, False])
-def test_rows_are_saved_where_bits_agree(honest):
-    """Two examples need two rows of sixteen, unless an example's bits depend on how many rows there are."""
-    import torch
-
-    class Pooled(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm = torch.nn.LayerNorm(4)
-
-        def forward(self, x):
-            return self.norm(x).mean(1) * (1 if honest else 1 + 2.0**-20 * len(x))
-
-    draw = np.random.default_rng(0)
-    backend = encoders.wrap(Pooled(), width=4, name="pooled", probe=draw.normal(size=(8, 4))).backend
-    items = [(draw.normal(size=(8, 4)).astype(np.float32),) for _ in range(16)]
-    gradients = AdapterGradients(backend, encoders.film, items, draw.integers(0, 3, size=16), 3, Engine(rows=16))
-    seen: list[int] = []
-    embed = backend.embed
-
-    def watching(inputs) -> Any:
-        seen.append(len(inputs[0]))
-        return embed(inputs)  # type: ignore[misc]
-
-    object.__setattr__(backend, "embed", watching)
-    for size in (2, 3, 9, 16):
-        gradients.clipped_sum(gradients.start, np.arange(size), scales())
-        assert seen[-1] == ({2: 2, 3: 4}.get(size, 16) if honest else 16)
-
-
 @needs_bert
 @pytest.mark.parametrize("adapter", [encoders.film, LORA], ids=["film", "lora"])
 def test_the_memory_limit_changes_nothing(adapter):
@@ -465,7 +434,7 @@ def test_less_memory_than_asked_halves_the_micro_batch():
     found = gradients.clipped_sum(gradients.start, np.arange(10), scales())
     np.testing.assert_allclose(joined(found), expected, rtol=0, atol=1e-12)
     assert seen[0] == 4
-    assert max(seen[1:]) == 2
+    assert set(seen[1:]) == {2}
     object.__setattr__(backend, "embed", lambda item: small((np.zeros(9),)))
     with pytest.raises(MemoryError, match=r"^The machine has too little memory[^0-9]*\.$"):
         gradients.clipped_sum(gradients.start, np.arange(10), scales())

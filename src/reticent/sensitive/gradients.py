@@ -5,7 +5,6 @@ A head on features in closed form (numpy only), an adapter and a head through a 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -142,9 +141,7 @@ class AdapterGradients:
       - Sums are those of single examples by autograd, clipped over adapter and head together.
                                         test_film_sums_single_examples, test_lora_sums_single_examples
       - An example's gradient is the same, to the bit, whatever else is in the batch: micro-batches have as many rows
-        as its shape says, filled up with copies. Fewer rows, half or a quarter and so on, are used where public
-        values of that shape got the same bits in every row.
-                                        test_adapter_blocks_change_nothing, test_rows_are_saved_where_bits_agree
+        as its shape says, filled up with copies.                       test_adapter_blocks_change_nothing
       - Layers that let examples influence each other are refused, on a public example. test_mixing_layers_are_refused
       - What cannot be encoded counts for nothing, silently.            test_bad_examples_count_for_nothing
 
@@ -209,9 +206,8 @@ class AdapterGradients:
             _add(sums, scales, gradients)
             layer.add(scales)
 
-        for places, batch, _ in batches([self._items[row] for row in rows], self._rows):
-            fewest = self._rows.fewest(batch[0], len(batch), self._bits)
-            _by_block(record, add, batch, self._labels[rows[places]], fewest)
+        for places, batch, count in batches([self._items[row] for row in rows], self._rows):
+            _by_block(record, add, batch, self._labels[rows[places]], count)
         return {**sums, **layer.total}
 
     def _recorded(
@@ -240,17 +236,6 @@ class AdapterGradients:
         with _counting(frozen) as saved:
             self._forward(self._adapted, one, Recorder(1))
         return saved[0]
-
-    def _bits(self, item: Item, rows: int) -> Floats:
-        """Returns features and gradients of copies of an item, as rows."""
-        seen: list[Floats] = []
-
-        def back(features: Floats) -> Floats:
-            seen.append(features)
-            return np.repeat(_first_row(features)[:1], rows, axis=0)
-
-        found = self._recorded(self._adapted, stacked([item], rows), rows, back)
-        return np.concatenate([*seen, *found.values()], axis=1)
 
     def _try_in_public(self) -> None:
         """Sends the error of one public example back; only that example may be found to contribute."""
@@ -363,7 +348,6 @@ class _Rows:
     def __init__(self, engine: Engine, saved: Callable[[Item], int]) -> None:
         self._most, self._memory, self._saved = engine.rows, engine.memory, saved
         self._known: dict[object, int] = {}
-        self._least: dict[object, int] = {}
 
     def __call__(self, item: Item) -> int:
         shape = shapes(item)
@@ -374,20 +358,6 @@ class _Rows:
                 self._known[shape] = self._memory
         fit = max(1, self._memory // max(1, self._known[shape]))
         return min(self._most, 1 << (fit.bit_length() - 1))
-
-    def fewest(self, item: Item, wanted: int, bits: Callable[[Item, int], Floats]) -> int:
-        """Returns the rows of a micro-batch, halved while it holds the wanted examples and gives them the same bits."""
-        rows = full = self(item)
-        if wanted > full // 2:
-            return full
-        threads = require("torch", extra="reticent[torch]").get_num_threads()
-        key = shapes(item), full, threads  # what kernels are chosen by
-        if key not in self._least:
-            public = tuple(_public(array.shape, array.dtype) for array in item)
-            self._least[key] = _least_rows(partial(bits, public), full)
-        while max(wanted, self._least[key]) <= rows // 2:
-            rows //= 2
-        return rows
 
     def within_memory(self, work: Callable[[], dict[str, Floats]]) -> dict[str, Floats]:
         """Does a step's work; where memory does not suffice, all of it again in micro-batches half as large."""
@@ -400,20 +370,6 @@ class _Rows:
             if self._most == 1:
                 raise MemoryError(NO_MEMORY)
             self._most = max(1, self._most // 2)
-
-
-def _least_rows(bits: Callable[[int], Floats], full: int) -> int:
-    """Returns how often full can be halved, so that every row gets the bits it has among full ones."""
-    rows = full
-    try:
-        whole = bits(full)
-        same = bool(np.isfinite(whole).all() and (whole == whole[0]).all())
-        while same and rows > 1:
-            same = bool((bits(rows // 2) == whole[0]).all())
-            rows = rows // 2 if same else rows
-    except Exception:
-        return rows  # what fails in public is no example's fault
-    return rows
 
 
 def _by_block(
@@ -440,12 +396,6 @@ def _first_row(features: Floats) -> Floats:
     error = np.zeros_like(features)
     error[0] = np.cos(np.arange(features.shape[1]))  # not constant: a LayerNorm takes a mean away
     return error
-
-
-def _public(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Returns values that are not constant where they may be, for any dtype: ones for whole numbers."""
-    numbers = np.ones(shape) if np.dtype(dtype).kind in "iub" else np.cos(np.arange(np.prod(shape))).reshape(shape)
-    return numbers.astype(dtype)
 
 
 def _as_rows(tensor: Any) -> Floats:  # noqa: ANN401
