@@ -50,8 +50,8 @@ def rank_one(blocks: Blocks) -> Floats:
     """Ours: weigh the tasks of a label by how much of it they hold, and compare by debiased norms.
 
     A label's blocks are n_t mu + noise, so whitened by their noise they have rank one: the top eigenvector of their
-    Gram matrix, clipped at zero, weighs the tasks. The squared norm of w overstates the signal by width * noise^2, which
-    is taken off; else a label with more noise had smaller scores and would never win. Labels that look like pure noise
+    Gram matrix, clipped at zero, weighs the tasks. The squared norm of w overstates the signal by width times noise^2,
+    which is taken off; else a label with more noise had smaller scores and would never win. Labels that look like noise
     may not win when there are many of them (`may_win`).
     """
     width = blocks.sums.shape[2]
