@@ -423,3 +423,22 @@ def test_the_paper_publishes_every_block():
     assert len(model._model().releases[0].parameters["rows"]) == 3_000
     ours = rt.ContinualClassifier(labels=space, budget=BUDGET).learn_task(np.zeros((0, 3)), [], name="march")
     assert len(ours._model().releases[0].parameters["rows"]) < 400
+
+
+@pytest.mark.parametrize("learner", [rt.Cosine(), rt.Cosine.paper(), rt.PeftEnsemble(task_size=50)])
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (np.ones((20, WIDTH + 1)), f"width {WIDTH}, as in earlier tasks"),
+        (np.ones(20), "shape"),
+        (np.ones((20, WIDTH, 2)), "shape"),
+        (np.full((20, WIDTH), "text"), "shape"),
+    ],
+)
+def test_wrong_shapes_are_refused_before_the_spend(learner, wrong, sentence):
+    model = rt.ContinualClassifier(labels=rt.PublicLabels(["a", "b"]), learner=learner, budget=BUDGET)
+    model.learn_task(*data(["a", "b"], 20), name="march")
+    with pytest.raises(errors.InvalidValue, match=sentence):
+        model.learn_task(wrong, ["a", "b"] * 10, name="april")
+    assert len(model.statement().spends) == 1
+    assert model.predict(np.ones((2, WIDTH))).shape == (2,)

@@ -260,7 +260,7 @@ def test_scores_are_accuracies():
     part, rest = (tuning._Examples.of(Task(*examples), LABELS) for examples in ((x, y), data(5, seed=2)))
     turned = replace(rest, places=(rest.places + 1) % 4)
     learner, rng = SMALL.resolved(None), NoiseSource.from_os()
-    event = events.DpSgd(noise_multiplier=0.01, rate=0.2, steps=10)
+    event = events.DpSgd(noise_multiplier=0.01, rate=0.2, steps=60)
     assert tuning._accuracy(learner, part, rest, LABELS.space, None)(learner, event, rng) > 0.9
     assert tuning._accuracy(learner, part, turned, LABELS.space, None)(learner, event, rng) < 0.1
 
@@ -370,7 +370,7 @@ def test_tuning_is_recorded_once(tmp_path):
         ({"trials": 0}, "Expected trials >= 1"),
         ({"trials": 2.5}, "Expected trials to be a whole number"),
         ({"learner": rt.Cosine()}, "Expected a PeftEnsemble"),
-        ({"learner": rt.PeftEnsemble.paper()}, "Use last_layer on features"),
+        ({"learner": rt.PeftEnsemble.paper()}, "Use last_layer instead"),
     ],
 )
 def test_bad_tuning_is_refused(changes, sentence, seen):

@@ -1,8 +1,11 @@
 """Label policies: where the labels of a classifier come from. Frozen descriptions without state."""
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from reticent import accounting, errors, events, planning
 from reticent.budget import Budget
@@ -53,6 +56,11 @@ class PublicLabels:
             return target if target is not None and target in known else None
         except Exception:  # an error would tell that there was such a label
             return None
+
+    def rows(self, labels: Sequence[object], known: LabelSpace) -> npt.NDArray[np.int64]:
+        """Returns the row of the known label that each example counts for; -1 drops it."""
+        rows = (known.row(self.resolve(label, known)) for label in labels)
+        return np.fromiter(rows, dtype=np.int64, count=len(labels))
 
     def sums(self, budget: Budget) -> events.Gaussian:
         """Returns what a task costs: noise on the sums, nothing for the labels."""

@@ -194,7 +194,7 @@ def test_peft_refuses(settings, sentence):
 
 def test_film_needs_an_encoder_and_says_so_before_it_spends():
     model = classifier(learner=rt.PeftEnsemble(adapter=film))
-    with pytest.raises(errors.InvalidValue, match="Use last_layer on features"):
+    with pytest.raises(errors.InvalidValue, match="Use last_layer instead"):
         model.learn_task(*data(["a"], 20), name="march")
     assert model.statement().spends == ()
 

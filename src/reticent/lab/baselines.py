@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from reticent import accounting, errors, events
+from reticent import accounting, events
 from reticent.budget import Budget
 from reticent.classifier import ContinualClassifier
 from reticent.events import Event
@@ -24,7 +23,7 @@ from reticent.released.model import Encode
 from reticent.released.release import Release
 from reticent.released.sums import Sums
 from reticent.sensitive.learners.cosine import noisy_sums
-from reticent.sensitive.learners.learner import Learner
+from reticent.sensitive.learners.learner import Learner, encoded
 from reticent.sensitive.learners.peft import PeftEnsemble
 from reticent.sensitive.task import Task
 
@@ -96,7 +95,7 @@ class NoPrivacy:
         past: Sequence[Release] = (),
     ) -> Release:
         """Publishes exact sums."""
-        features, labels = _encoded(task, encoder), task.labels
+        features, labels = encoded(task.inputs, encoder, past), task.labels
         new = _new(labels, known)
         ledger.spend(events.NonPrivate(), task=task.name, private=False)
         everything = known.union(new)
@@ -128,7 +127,7 @@ class LabelOracle:
         past: Sequence[Release] = (),
     ) -> Release:
         """Publishes noisy sums of exactly the labels that occur."""
-        features, labels = _encoded(task, encoder), task.labels
+        features, labels = encoded(task.inputs, encoder, past), task.labels
         new = _new(labels, known)
         gaussian = events.Gaussian(
             noise_multiplier=accounting.gaussian_sigma(budget), examples_per_person=budget.examples_per_person
@@ -138,13 +137,6 @@ class LabelOracle:
         found: set[Label] = set(bounds.count_by_label(labels))
         release = noisy_sums(features, labels, known, new, gaussian, event, task.name, rng, updated=found)
         return Release(task=task.name, labels=release.labels, parameters=release.parameters, event=event, private=False)
-
-
-def _encoded(task: Task, encoder: Encode | None) -> npt.NDArray[np.floating]:
-    features = task.inputs if encoder is None else encoder(task.inputs)
-    if not isinstance(features, np.ndarray):
-        raise errors.InvalidValue("Expected features of shape (n, K), or an encoder that makes them.")
-    return features
 
 
 def _new(labels: list[object], known: LabelSpace) -> LabelSpace:

@@ -21,7 +21,7 @@ from reticent.released.model import Encode, Scorer
 from reticent.released.release import Release
 from reticent.sensitive import dpsgd
 from reticent.sensitive.dpsgd import Floats, Ints
-from reticent.sensitive.learners.peft import PeftEnsemble, fit, gradients_of, refuse_untrainable
+from reticent.sensitive.learners.peft import PeftEnsemble, fit, gradients_of, prepared, refuse_untrainable
 from reticent.sensitive.task import Task
 
 
@@ -70,10 +70,11 @@ class Naive:
         """Trains the model of the task before further."""
         learner = self.learner.resolved(encoder)
         refuse_untrainable(learner.adapter, encoder)
+        inputs = prepared(learner, task.inputs, encoder, past)
         event = learner.calibrate(events.Public(), budget, rate=learner.rate or 1.0, steps=learner.steps)
         ledger.spend(event, task=task.name, private=rng.private)
         at = public_rows(policy, task.labels, known)
-        parameters = fit(learner, task, at, len(known), encoder, event, rng, start=_model(past))
+        parameters = fit(learner, inputs, at, len(known), encoder, event, rng, start=_model(past))
         return _release(task.name, known, parameters, event, rng)
 
 
@@ -144,14 +145,14 @@ class Desai:
         at = public_rows(policy, task.labels, known)
         kept = self._split(at)
         inputs = task.inputs
-        mine = gradients_of(learner, _take(inputs, ~kept), at[~kept], len(known), encoder)
+        mine = gradients_of(learner, prepared(learner, _take(inputs, ~kept), encoder), at[~kept], len(known), encoder)
         start = _model(past) or mine.start
         if not self.buffer:
             parameters = dpsgd.train(mine, int((~kept).sum()), learner.training(training), rng=rng, start=start)
         else:
             old = [x for part, _ in self.buffer for x in part]
             labels = np.array([y for _, part in self.buffer for y in part], dtype=np.int64)
-            theirs = gradients_of(learner, _as(inputs, old), labels, len(known), encoder)
+            theirs = gradients_of(learner, prepared(learner, _as(inputs, old), encoder), labels, len(known), encoder)
             reference = learner.training(
                 events.DpSgd(noise_multiplier=memory.noise_multiplier, rate=rate, steps=learner.steps)
             )
@@ -198,8 +199,7 @@ def public_rows(policy: Policy, labels: Sequence[object], known: LabelSpace) -> 
     """Returns the row of each example's label in the one head that all tasks share; -1 drops it."""
     if not isinstance(policy, PublicLabels):
         raise errors.InvalidValue("Expected public labels: one head serves all tasks.")
-    rows = (known.row(policy.resolve(label, known)) for label in labels)
-    return np.fromiter(rows, dtype=np.int64, count=len(labels))
+    return policy.rows(labels, known)
 
 
 def _model(past: Sequence[Release]) -> dict[str, npt.NDArray[np.float32]] | None:

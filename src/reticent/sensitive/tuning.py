@@ -27,7 +27,7 @@ from reticent.released.ensemble import ROWS
 from reticent.released.model import Encode, Model, features_of
 from reticent.released.release import Release
 from reticent.sensitive import dpsgd
-from reticent.sensitive.learners.peft import PeftEnsemble, gradients_of, refuse_untrainable
+from reticent.sensitive.learners.peft import PeftEnsemble, gradients_of, prepared, refuse_untrainable
 from reticent.sensitive.task import Task
 from reticent.statement import UNCOVERED
 
@@ -251,9 +251,7 @@ class _Examples:
     @classmethod
     def of(cls, task: Task, policy: PublicLabels) -> "_Examples":
         """Returns the examples of a task under public labels."""
-        space, found = policy.space, task.labels
-        at = (space.row(policy.resolve(label, space)) for label in found)
-        return cls(task.inputs, np.fromiter(at, dtype=np.int64, count=len(found)))
+        return cls(task.inputs, policy.rows(task.labels, policy.space))
 
     def at(self, rows: npt.NDArray[np.int64]) -> "_Examples":
         """Returns some of the examples."""
@@ -327,7 +325,7 @@ def _accuracy(
     """Returns a function that trains on one part and scores on the rest; features are computed once."""
     if learner.adapter == last_layer:
         part, rest, encoder = part.encoded(encoder), rest.encoded(encoder), None
-    gradients = gradients_of(learner, part.inputs, part.places, len(space), encoder)
+    gradients = gradients_of(learner, prepared(learner, part.inputs, encoder), part.places, len(space), encoder)
     rows = np.arange(len(space), dtype=np.int32)
 
     def accuracy(candidate: PeftEnsemble, event: events.DpSgd, rng: NoiseSource) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent import errors, events
+from reticent import events
 from reticent.budget import Budget
 from reticent.gate import bounds, grid
 from reticent.gate.ledger import Ledger
@@ -21,6 +21,7 @@ from reticent.released import denoise
 from reticent.released.model import Encode, live_rows
 from reticent.released.release import Release
 from reticent.released.sums import Sums
+from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.task import Task
 
 
@@ -81,9 +82,7 @@ class Cosine:
         """Releases the noisy sums of known labels, and new labels as the policy says."""
         name = task.name
         task = task.capped(budget.examples_per_person)
-        features = task.inputs if encoder is None else encoder(task.inputs)
-        if not isinstance(features, np.ndarray) or features.ndim != 2 or features.dtype.kind not in "fiu":
-            raise errors.InvalidValue("Expected features of shape (n, K), or an encoder that makes them.")
+        features = encoded(task.inputs, encoder, past)
         if isinstance(policy, PublicLabels):
             gaussian = policy.sums(budget)
             ledger.spend(gaussian, task=name, private=rng.private)

@@ -1,14 +1,17 @@
 """Learner: two small facts, how a task is learned and how its releases become a classifier."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy.typing as npt
+
+from reticent import errors
 from reticent.budget import Budget
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
 from reticent.labels import LabelSpace
 from reticent.policies import Policy
-from reticent.released.model import Encode, Rule
+from reticent.released.model import Encode, Rule, features_of
 from reticent.released.release import Release
 from reticent.sensitive.task import Task
 
@@ -33,3 +36,20 @@ class Learner(Protocol):
         past: Sequence[Release] = (),
     ) -> Release:
         """Spends, draws, and returns what may be published of the task; `past` are the releases before it."""
+
+
+def encoded(inputs: Any, encoder: Encode | None, past: Sequence[Release]) -> npt.NDArray[Any]:  # noqa: ANN401
+    """Returns features of shape (n, K); refuses by shape and type alone, so before anything is spent.
+
+    >>> encoded([[1.0, 2.0, 3.0]], None, ()).shape
+    (1, 3)
+    """
+    features = features_of(inputs, encoder)
+    if features.ndim != 2 or features.dtype.kind not in "fiu":
+        raise errors.InvalidValue("Expected features of shape (n, K), or an encoder that makes them.")
+    for release in past:
+        for name in ("sums", "head.weight"):
+            before = release.parameters.get(name)
+            if before is not None and before.shape[1] != features.shape[1]:
+                raise errors.InvalidValue(f"Expected features of width {before.shape[1]}, as in earlier tasks.")
+    return features

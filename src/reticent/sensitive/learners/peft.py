@@ -24,11 +24,12 @@ from reticent.labels import Label, LabelSpace
 from reticent.policies import Policy, PublicLabels
 from reticent.released.aggregate import Aggregate, argmax
 from reticent.released.ensemble import ROWS, Ensemble, adapter_from_json, adapter_to_json, scaled
-from reticent.released.model import Encode, features_of
+from reticent.released.model import Encode
 from reticent.released.release import Release
 from reticent.sensitive import dpsgd
 from reticent.sensitive.dpsgd import Adam, Engine, Training
 from reticent.sensitive.gradients import AdapterGradients, HeadGradients
+from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.task import Task
 
 _LENGTH = 10.0
@@ -160,10 +161,11 @@ class PeftEnsemble:
         learner = self.resolved(encoder)
         refuse_untrainable(learner.adapter, encoder)
         task = task.capped(budget.examples_per_person)
+        inputs = prepared(learner, task.inputs, encoder, past)
         spends = _spends(learner, policy, known, budget)
         ledger.spend(spends.event, task=task.name, private=rng.private)
         places, rows, new = spends.labels(policy, task.labels, known, rng)
-        parameters = fit(learner, task, places, len(rows), encoder, spends.training, rng)
+        parameters = fit(learner, inputs, places, len(rows), encoder, spends.training, rng)
         return Release(
             task=task.name,
             labels=new,
@@ -194,16 +196,24 @@ def refuse_untrainable(adapter: Adapter | None, encoder: Encode | None) -> None:
     """Refuses an adapter that has nothing to adapt, before anything is spent or read."""
     if adapter is None or adapter == last_layer:
         return
-    if not isinstance(encoder, Encoder):
-        raise errors.InvalidValue(
-            f"Expected an encoder of reticent.encoders to train {adapter.name} through. Use last_layer on features."
-        )
-    adapter.start(trainable(encoder.backend).module)
+    adapter.start(trainable(_through(encoder).backend).module)
+
+
+def prepared(
+    learner: PeftEnsemble,
+    inputs: Any,  # noqa: ANN401
+    encoder: Encode | None,
+    past: Sequence[Release] = (),
+) -> Any:  # noqa: ANN401
+    """Returns inputs as gradients need them, features or what the encoder reads; refuses by shape and type alone."""
+    if learner.adapter == last_layer:
+        return encoded(inputs, encoder, past)
+    return _through(encoder).prepare(inputs)
 
 
 def fit(
     learner: PeftEnsemble,
-    task: Task,
+    inputs: Any,  # noqa: ANN401
     places: npt.NDArray[np.int64],
     classes: int,
     encoder: Encode | None,
@@ -212,8 +222,8 @@ def fit(
     *,
     start: dict[str, npt.NDArray[np.float32]] | None = None,
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """Trains a head, and an adapter where there is one, of a learner whose settings are resolved."""
-    gradients = gradients_of(learner, task.inputs, places, classes, encoder)
+    """Trains a head, and an adapter where there is one, on prepared inputs; settings are resolved."""
+    gradients = gradients_of(learner, inputs, places, classes, encoder)
     with Bar("Training") as bar:
         return dpsgd.train(
             gradients,
@@ -233,17 +243,16 @@ def gradients_of(
     classes: int,
     encoder: Encode | None,
 ) -> dpsgd.Gradients:
-    """Returns the examples of a task as gradients."""
-    if learner.adapter == last_layer or learner.adapter is None:
-        features = features_of(inputs, encoder)
-        if features.ndim != 2 or features.dtype.kind not in "fiu":
-            raise errors.InvalidValue("Expected features of shape (n, K), or an encoder that makes them.")
-        return HeadGradients(scaled(features, learner.length).astype(np.float32), places, classes)
+    """Returns the prepared inputs of a task as gradients."""
+    if learner.adapter is None or learner.adapter == last_layer:
+        return HeadGradients(scaled(inputs, learner.length).astype(np.float32), places, classes)
+    return AdapterGradients(_through(encoder).backend, learner.adapter, inputs, places, classes, engine=learner.engine)
+
+
+def _through(encoder: Encode | None) -> Encoder:
     if not isinstance(encoder, Encoder):
-        raise errors.InvalidValue("Expected an encoder to train through.")
-    return AdapterGradients(
-        encoder.backend, learner.adapter, encoder.prepare(inputs), places, classes, engine=learner.engine
-    )
+        raise errors.InvalidValue("Expected an encoder of reticent.encoders to train through. Use last_layer instead.")
+    return encoder
 
 
 @dataclass(frozen=True)
@@ -261,7 +270,7 @@ class _Spends:
         """Returns the head's row of each example (-1 drops it), the head's labels, and the new ones among them."""
         if isinstance(policy, PublicLabels):
             new = LabelSpace(())
-            at = np.fromiter((known.row(policy.resolve(x, known)) for x in found), dtype=np.int64, count=len(found))
+            at = policy.rows(found, known)
             rows = np.arange(len(known))
             if isinstance(self.counts, events.Gaussian):
                 rows = _that_stand_out(at[at >= 0], self.counts, len(known), rng)
