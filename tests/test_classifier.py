@@ -433,6 +433,7 @@ def test_the_paper_publishes_every_block():
         (np.ones(20), "shape"),
         (np.ones((20, WIDTH, 2)), "shape"),
         (np.full((20, WIDTH), "text"), "shape"),
+        ([[1.0] * WIDTH] * 19 + [[1.0]], "^Expected features of shape .n, K., or an encoder that makes them.$"),
     ],
 )
 def test_wrong_shapes_are_refused_before_the_spend(learner, wrong, sentence):

@@ -24,9 +24,10 @@ from reticent.gate.runs import number_of_runs
 from reticent.labels import LabelSpace, canonical, in_public_order
 from reticent.policies import PublicLabels
 from reticent.released.ensemble import ROWS
-from reticent.released.model import Encode, Model, features_of
+from reticent.released.model import Encode, Model
 from reticent.released.release import Release
 from reticent.sensitive import dpsgd
+from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.learners.peft import PeftEnsemble, gradients_of, prepared, refuse_untrainable
 from reticent.sensitive.task import Task
 from reticent.statement import UNCOVERED
@@ -194,9 +195,9 @@ def tune_privately(
     rng = NoiseSource.from_os() if rng is None else rng
     event = private_selection(learner, budget, encoder=encoder, mean_runs=mean_runs, eta=eta)
     task = Task(inputs, labels, units, name=name).capped(budget.examples_per_person)
+    accuracy = _accuracy(learner, _Examples.of(task, policy), _Examples.of(held_out, policy), policy.space, encoder)
 
     row = ledger.spend(event, task=name, private=rng.private)
-    accuracy = _accuracy(learner, _Examples.of(task, policy), _Examples.of(held_out, policy), policy.space, encoder)
     # Of runs with equal scores the first is kept: the law of breaking ties by independent coins, which the theorem
     # allows.
     best, score = learner, -1.0
@@ -261,7 +262,7 @@ class _Examples:
 
     def encoded(self, encoder: Encode | None) -> "_Examples":
         """Returns the examples with features as inputs."""
-        return _Examples(features_of(self.inputs, encoder), self.places)
+        return _Examples(encoded(self.inputs, encoder, ()), self.places)
 
 
 def split(size: int, seed: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
@@ -11,7 +12,7 @@ from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
 from reticent.labels import LabelSpace
 from reticent.policies import Policy
-from reticent.released.model import Encode, Rule, features_of
+from reticent.released.model import Encode, Rule
 from reticent.released.release import Release
 from reticent.sensitive.task import Task
 
@@ -41,11 +42,10 @@ class Learner(Protocol):
 def encoded(inputs: Any, encoder: Encode | None, past: Sequence[Release]) -> npt.NDArray[Any]:  # noqa: ANN401
     """Returns features of shape (n, K); refuses by shape and type alone, so before anything is spent.
 
-    >>> encoded([[1.0, 2.0, 3.0]], None, ()).shape
-    (1, 3)
+    Lists are refused: to make an array of one reads its rows, and fails where one of them has another length.
     """
-    features = features_of(inputs, encoder)
-    if features.ndim != 2 or features.dtype.kind not in "fiu":
+    features: object = inputs if encoder is None else encoder(inputs)
+    if not isinstance(features, np.ndarray) or features.ndim != 2 or features.dtype.kind not in "fiu":
         raise errors.InvalidValue("Expected features of shape (n, K), or an encoder that makes them.")
     for release in past:
         for name in ("sums", "head.weight"):
