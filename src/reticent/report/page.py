@@ -1,50 +1,83 @@
 """Self-contained HTML pages: nothing is fetched, readable without JavaScript, light and dark, printable."""
 
+import base64
+import hashlib
 import html
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fff; --line: #d5d5d5; --soft: #f4f5f7; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --paper: #16181d; --line: #3a3e47; --soft: #1f222a; } }
-body { font: 16px/1.55 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem;
-  color: var(--ink); background: var(--paper); }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
-table { border-collapse: collapse; margin: 1rem 0; } th, td { border-bottom: 1px solid var(--line);
-  padding: .3rem .8rem; text-align: left; } td.number { text-align: right; font-variant-numeric: tabular-nums; }
-pre { background: var(--soft); padding: 1rem; overflow-x: auto; border-radius: 6px; white-space: pre-wrap; }
-figure { margin: 1rem 0; background: #fff; border-radius: 8px; padding: .5rem; }
-figcaption { color: #444; font-size: .9rem; padding: .3rem .6rem; } svg { width: 100%; height: auto; }
-@media print { body { margin: 0; max-width: none; } figure { break-inside: avoid; } }
-"""
+_FILES = resources.files("reticent.report")
+_STYLE = (_FILES / "page.css").read_text(encoding="utf-8")
+_SCRIPT = (_FILES / "page.js").read_text(encoding="utf-8")
+# The browser itself refuses to fetch anything, and to run any script but ours.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src '{}'"
 
 
-def page(title: str, parts: Iterable[str]) -> str:
+def page(title: str, parts: Iterable[str], *, interactive: bool = False) -> str:
     """Returns a whole page from parts that are HTML already.
+
+    Args:
+        title: Plain text.
+        parts: HTML, from the functions below.
+        interactive: Whether legends, filters and values under the pointer are to work.
 
     >>> page("A & B", [paragraph("x < y")]).count("&lt;")
     1
     """
+    digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+    policy = _POLICY.format(f"sha256-{digest}" if interactive else "none")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head>\n"
-        f"<body><h1>{html.escape(title)}</h1>\n" + "\n".join(parts) + "\n</body></html>\n"
+        f"<body><h1>{html.escape(title)}</h1>\n"
+        + "\n".join(parts)
+        + (f"\n<script>{_SCRIPT}</script>" if interactive else "")
+        + "\n</body></html>\n"
     )
 
 
-def heading(text: str) -> str:
+def heading(text: str, *, level: int = 2) -> str:
     """Returns a section heading."""
-    return f"<h2>{html.escape(text)}</h2>"
+    return f"<h{level}>{html.escape(text)}</h{level}>"
 
 
-def paragraph(text: str) -> str:
-    """Returns a paragraph of plain text."""
-    return f"<p>{html.escape(text)}</p>"
+def paragraph(text: str, *, kind: str = "") -> str:
+    """Returns a paragraph of plain text; its kind may be "warn" or "note"."""
+    return f"<p{_class(kind)}>{html.escape(text)}</p>"
 
 
 def preformatted(text: str) -> str:
     """Returns text as it is, in fixed width."""
     return f"<pre>{html.escape(text)}</pre>"
+
+
+def section(title: str, parts: Iterable[str]) -> str:
+    """Returns a section under a heading, or nothing where it has no parts.
+
+    >>> section("Empty", [])
+    ''
+    """
+    inner = "\n".join(part for part in parts if part)
+    return f'<section id="{_anchor(title)}">{heading(title)}\n{inner}</section>' if inner else ""
+
+
+def contents(sections: Mapping[str, str]) -> str:
+    """Returns links to sections, by their titles; empty ones are left out.
+
+    >>> contents({"Cost in seconds": section("Cost in seconds", [paragraph("12")]), "Empty": ""})
+    '<nav aria-label="Contents"><a href="#cost-in-seconds">Cost in seconds</a></nav>'
+    """
+    links = [f'<a href="#{_anchor(title)}">{html.escape(title)}</a>' for title, inner in sections.items() if inner]
+    return f'<nav aria-label="Contents">{" ".join(links)}</nav>' if links else ""
+
+
+def details(summary: str, inner: str, *, opened: bool = False, facts: Mapping[str, str] | None = None) -> str:
+    """Returns a part that unfolds; it needs no JavaScript."""
+    start = "<details open" if opened else "<details"
+    return f"{start}{attributes(facts)}><summary>{html.escape(summary)}</summary>{inner}</details>"
 
 
 def figure(caption: str, svg: str) -> str:
@@ -53,15 +86,74 @@ def figure(caption: str, svg: str) -> str:
     return f'<figure role="img" aria-label="{words}">{svg}<figcaption>{words}</figcaption></figure>'
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Returns a table; numbers are set to the right."""
-    head = "".join(f"<th>{html.escape(h)}</th>" for h in headings)
-    body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+def attributes(facts: Mapping[str, str] | None) -> str:
+    """Returns facts as data attributes: what filters look at.
+
+    >>> attributes({"epsilon": "1"})
+    ' data-epsilon="1"'
+    """
+    return "".join(f' data-{name}="{html.escape(value)}"' for name, value in (facts or {}).items())
 
 
-def _cell(value: object) -> str:
+def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "") -> str:
+    """Returns a table; columns of numbers are set to the right, and *words* between stars are emphasised.
+
+    >>> "<em>not run</em>" in table(["accuracy"], [["*not run* here"]])
+    True
+    """
+    shown = [[_shown(value) for value in row] for row in rows]
+    kinds = [_class(_kind([row[i] for row in shown])) for i in range(len(headings))]
+    head = "".join(f'<th scope="col"{kind}>{html.escape(h)}</th>' for h, kind in zip(headings, kinds, strict=True))
+    cells = ("".join(f"<td{kind}>{text}</td>" for text, kind in zip(row, kinds, strict=True)) for row in shown)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    words = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    whole = f"<table>{words}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll" tabindex="0">{whole}</div>'
+
+
+def filters(choices: Mapping[str, tuple[str, Mapping[str, str]]]) -> str:
+    """Returns menus that filter the page, each by one data attribute; shown with JavaScript only.
+
+    Args:
+        choices: From the attribute's name to a label and the words of each of its values.
+    """
+    menus = [
+        f'<label>{html.escape(label)} <select name="{name}"><option value="">all</option>{_options(values)}</select>'
+        "</label>"
+        for name, (label, values) in choices.items()
+    ]
+    return f'<form class="filters" aria-label="Filter" hidden>{"".join(menus)}<output></output></form>' if menus else ""
+
+
+def picker(label: str, name: str, parts: Iterable[str]) -> str:
+    """Returns parts that unfold, of which a menu shows one at a time; all are there without JavaScript."""
+    menu = f'<p data-pick="{name}" hidden><label>{html.escape(label)} <select></select></label></p>'
+    return f'{menu}<div id="{name}">{"".join(parts)}</div>'
+
+
+def _options(values: Mapping[str, str]) -> str:
+    return "".join(
+        f'<option value="{html.escape(value)}">{html.escape(words)}</option>' for value, words in values.items()
+    )
+
+
+def _shown(value: object) -> str:
     if isinstance(value, float):
-        return f'<td class="number">{value:.3f}</td>'
-    kind = ' class="number"' if isinstance(value, int) else ""
-    return f"<td{kind}>{html.escape(str(value))}</td>"
+        return f"{value:.3f}"
+    return re.sub(r"(\*\*?)([^*]+)\1", r"<em>\2</em>", html.escape(str(value)))
+
+
+def _kind(column: Sequence[str]) -> str:
+    """Numbers, with their limits or not, whatever else was not measured; or long text, which needs room."""
+    filled = [text for text in column if text and "<em>" not in text]
+    if filled and all(re.fullmatch(r"[-+−]?\d([^A-Za-z]|to|e-)*", text) for text in filled):
+        return "number"
+    return "long" if any(len(text) > 40 for text in filled) else ""
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"\W+", "-", title.lower())
+
+
+def _class(kind: str) -> str:
+    return f' class="{kind}"' if kind else ""

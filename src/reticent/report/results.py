@@ -1,0 +1,264 @@
+"""The page of a benchmark: plots and tables from runs that are plain JSON values."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from reticent.report import curves, groups, page, spends
+from reticent.report.groups import Group
+
+MOST_ROWS = 40  # tables with more rows in all are folded
+SEEDED = "NOT PRIVATE: these runs draw their noise from seeds, so that they can be repeated on public data."
+BANDS = (
+    "Numbers are medians over seeds. Bands, bars and brackets reach from second worst to second best, or over all of "
+    "fewer than five seeds. Where several shares of the budget were tried, other sections show the best one."
+)
+
+
+def results_page(
+    title: str,
+    runs: Sequence[Mapping[str, Any]],
+    tables: Sequence[Mapping[str, Any]],
+    *,
+    attack: Mapping[str, Any] | None = None,
+    drop: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+) -> str:
+    """Returns a self-contained page about the runs of a benchmark.
+
+    Args:
+        title: Plain text.
+        runs: As in `runs/*.json`; a failed run is listed with its error.
+        tables: As in `tables/*.json`.
+        attack: As in `attack.json`.
+        drop: As in `drop.json`.
+        notes: Sentences for the top of the page.
+
+    Example:
+        >>> table = {"title": "Main", "caption": "", "columns": ["learner"], "rows": [["*not run here*"]], "notes": []}
+        >>> "<em>not run here</em>" in results_page("Results", [], [table])
+        True
+    """
+    found = groups.groups(runs)
+    best = groups.chosen(found)
+    parts = {
+        "Tables": [_table(entry) for entry in tables],
+        "Accuracy after each task": _plots(best, curves.by_task, "On all tasks learned so far."),
+        "Accuracy against epsilon": _plots(best, curves.accuracy_by_epsilon),
+        "Accuracy against the share of the budget for labels": _share(found),
+        "Accuracy against the blurry ratio": _blurry(best),
+        "Forgetting": _forgetting(best),
+        "Released labels by class size": _plots(
+            best, curves.by_size, "Markers: share of labels that were released. Dotted: as planned."
+        ),
+        "Membership attack on labels": curves.attacked(attack) if attack else [],
+        "Probability that a label is dropped": curves.dropped(drop) if drop else [],
+        "Accuracy matrix": _matrices(best),
+        "Accuracy by aggregation rule": _rules(best),
+        "Cost in epsilon and seconds": _costs(found),
+        "Privacy statement of one run": _statement(runs),
+        "Failed runs": _failures(runs),
+    }
+    sections = {name: page.section(name, inner) for name, inner in parts.items()}
+    seeded = any(not run.get("private", False) for run in runs)
+    top = [
+        page.paragraph(_summary(runs)),
+        page.paragraph(SEEDED, kind="warn") if seeded else "",
+        *(page.paragraph(note) for note in notes),
+        page.paragraph(BANDS, kind="note") if found else "",
+        page.contents(sections),
+        _filters(found),
+    ]
+    return page.page(title, [*top, *sections.values()], interactive=True)
+
+
+def _summary(runs: Sequence[Mapping[str, Any]]) -> str:
+    def distinct(field: str) -> int:
+        return len({str(run["cell"].get(field)) for run in runs})
+
+    failed = sum(run["status"] != "done" for run in runs)
+    return (
+        f"{len(runs)} runs, {failed} of them failed; {distinct('data')} data set(s), {distinct('learner')} learner(s), "
+        f"{distinct('seed')} seed(s)."
+    )
+
+
+def _filters(found: Sequence[Group]) -> str:
+    choices: dict[str, tuple[str, dict[str, str]]] = {}
+    for field, label in (("data", "Data set"), ("epsilon", "Epsilon"), ("ratio", "Blurry ratio")):
+        values = sorted({g.cell.get(field) for g in found}, key=groups.order)
+        words = [text for text in (groups.say(field, value) for value in values) if text]
+        if len(words) > 1:
+            choices[field] = label, dict(zip(words, words, strict=True))
+    return page.filters(choices)
+
+
+def _plots(found: Sequence[Group], draw: Callable[[Sequence[Group]], list[str]], words: str = "") -> list[str]:
+    """Shows the plots of the least blurry streams, and unfolds to those of the others."""
+    first, others = (draw(part) for part in groups.least_blurry(found))
+    if not (first or others):
+        return []
+    return [
+        page.paragraph(words, kind="note") if words else "",
+        curves.grid(first) if first else "",
+        page.details("At higher blurry ratios", curves.grid(others), opened=not first) if others else "",
+    ]
+
+
+def _blurry(found: Sequence[Group]) -> list[str]:
+    tried = groups.swept(found, "ratio", least=2)
+    plots = curves.against(tried, "ratio", curves.ACCURACY, by=["epsilon"])
+    return [page.paragraph("At 0 % each class is in one task only.", kind="note"), curves.grid(plots)] if plots else []
+
+
+def _forgetting(found: Sequence[Group]) -> list[str]:
+    own = [g for g in found if curves.FORGETTING.of(g)]
+    if not own:
+        return []
+    return [
+        page.paragraph("How much accuracy on a task falls from its best to the end of the stream.", kind="note"),
+        *_plots(own, curves.forgetting_by_epsilon),
+        *_by_data(own, [curves.FORGETTING.label], lambda g: [_said(g, "forgetting", 100)]),
+    ]
+
+
+def _fields(found: Sequence[Group], *first: str) -> list[str]:
+    """What to say of each group: these first, then all in which they differ."""
+    return list(dict.fromkeys([*first, *groups.varying(found)]))
+
+
+def _share(found: Sequence[Group]) -> list[str]:
+    tried = groups.swept(found, "share", least=3)
+    accuracy = curves.against(tried, "share", curves.ACCURACY, by=[], ring=True)
+    if not accuracy:
+        return []
+    known = curves.against(tried, "share", curves.KNOWN, by=[])
+    fields = [f for f in _fields(tried, "data", "learner") if f != "share"]
+    rows = []
+    for line in groups.part_by(tried, fields):
+        best = max(line, key=groups.accuracy)
+        words = groups.name(best.cell, fields)
+        rows.append((words, f"{best.cell['share']:g} %", _said(best, "accuracy", 100), _said(best, "known")))
+    return [
+        page.paragraph("A ring marks the best share.", kind="note"),
+        curves.grid([*accuracy, *known]),
+        page.table(["run", "best share", "accuracy, %", "labels known"], rows),
+    ]
+
+
+def _said(group: Group, key: str, scale: float = 1.0) -> str:
+    found = group.band(key, scale=scale)
+    return "" if found is None else str(found)
+
+
+def _table(entry: Mapping[str, Any]) -> str:
+    return "".join(
+        [
+            page.heading(entry["title"], level=3),
+            page.table(entry["columns"], entry["rows"], caption=entry.get("caption", "")),
+            *(page.paragraph(note, kind="note") for note in entry.get("notes", ())),
+        ]
+    )
+
+
+def _matrices(found: Sequence[Group]) -> list[str]:
+    fields = _fields(found, "data", "learner", "labels")
+    parts: list[str] = []
+    for group in found:
+        rows = _matrix(group)
+        if any(len(row) > 1 for row in rows):
+            parts.append(page.details(groups.name(group.cell, fields), _heat(rows), opened=not parts))
+    if not parts:
+        return []
+    words = "Accuracy in % on each task (columns) after each task (rows); median over seeds."
+    return [page.paragraph(words, kind="note"), page.picker("Show", "matrices", parts)]
+
+
+def _matrix(group: Group) -> list[list[float | None]]:
+    matrices = [run["matrix"] for run in group.runs if run.get("matrix")]
+    longest = max((len(matrix) for matrix in matrices), default=0)
+    rows = (group.bands((m[t] for m in matrices if t < len(m)), scale=100) for t in range(longest))
+    return [[None if found is None else found.middle for found in row] for row in rows]
+
+
+def _heat(rows: Sequence[Sequence[float | None]]) -> str:
+    head = "".join(f'<th scope="col">{i + 1}</th>' for i in range(max(map(len, rows))))
+    body = "".join(
+        f'<tr><th scope="row">{t + 1}</th>'
+        + "".join("<td></td>" if v is None else f'<td style="--v:{v:.0f}%">{v:.0f}</td>' for v in row)
+        + "</tr>"
+        for t, row in enumerate(rows)
+        if any(v is not None for v in row)
+    )
+    table = f'<table class="heat"><thead><tr><th scope="col">after</th>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll" tabindex="0">{table}</div>'
+
+
+def _rules(found: Sequence[Group]) -> list[str]:
+    own = [g for g in found if any(run.get("rules") for run in g.runs)]
+    rules = list(dict.fromkeys(rule for g in own for run in g.runs for rule in run.get("rules") or {}))
+    if not rules:
+        return []
+
+    def row(group: Group) -> list[str]:
+        bands = (groups.band(((run.get("rules") or {}).get(rule) for run in group.runs), scale=100) for rule in rules)
+        return ["" if found is None else str(found) for found in bands]
+
+    return _by_data(own, [f"{rule}, %" for rule in rules], row)
+
+
+def _costs(found: Sequence[Group]) -> list[str]:
+    columns = ["seeds", "epsilon spent", "delta", "seconds to learn", "seconds to evaluate"]
+
+    def row(group: Group) -> list[object]:
+        return [len(group.runs), *_spent(group), _seconds(group, "learn"), _seconds(group, "evaluate")]
+
+    return _by_data(found, columns, row)
+
+
+def _by_data(found: Sequence[Group], columns: Sequence[str], row: Callable[[Group], Sequence[object]]) -> list[str]:
+    """Returns a table for each data set, with a row for each group; many are folded."""
+    parts = []
+    for own in groups.part_by(found, ["data"]):
+        fields = _fields(own, "learner", "labels")
+        rows = [(groups.name(group.cell, fields), *row(group)) for group in own]
+        table = page.table(["run", *columns], rows)
+        title = groups.say("data", own[0].cell.get("data"))
+        parts.append(page.details(title, table, opened=len(found) <= MOST_ROWS, facts=groups.facts(own)))
+    return parts
+
+
+def _spent(group: Group) -> tuple[str, str]:
+    spent = [run.get("spent") or {} for run in group.runs]
+    epsilons = [s["epsilon"] for s in spent if s.get("epsilon") is not None]
+    deltas = [s["delta"] for s in spent if s.get("delta") is not None]
+    most = max(epsilons) if len(epsilons) == len(spent) else None
+    return spends.rounded_up(most), f"{max(deltas):g}" if deltas else ""
+
+
+def _seconds(group: Group, part: str) -> str:
+    found = groups.band((run.get("seconds") or {}).get(part) for run in group.runs)
+    return "" if found is None else f"{found.middle:.1f}"
+
+
+def _statement(runs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Shows one run, if possible one that released labels with privacy."""
+    told = [run for run in runs if run["status"] == "done" and (run.get("spent") or {}).get("statement")]
+    if not told:
+        return []
+    run = max(told, key=lambda r: (r["cell"].get("epsilon") is not None, r["cell"].get("labels") == "released"))
+    words = groups.name(run["cell"], ["data", *groups.SAID])
+    rows = run["spent"].get("ledger") or []
+    return [
+        page.paragraph(f"{words}, seed {run['cell'].get('seed')}", kind="note"),
+        page.details("Statement", page.preformatted(run["spent"]["statement"])),
+        page.details("Ledger", spends.ledger(rows)) if rows else "",
+    ]
+
+
+def _failures(runs: Iterable[Mapping[str, Any]]) -> list[str]:
+    failed = [run for run in runs if run["status"] != "done"]
+    fields = ["data", *groups.SAID]
+    rows = [
+        (groups.name(run["cell"], fields), str(run["cell"].get("seed", "")), run.get("error") or "") for run in failed
+    ]
+    return [page.table(["run", "seed", "error"], rows)] if rows else []
