@@ -19,12 +19,13 @@ from reticent.gate.noise import NoiseSource
 from reticent.labels import Label, LabelSpace, in_public_order
 from reticent.policies import Policy, PublicLabels
 from reticent.released import denoise
+from reticent.released.ensemble import ROWS, Ensemble
 from reticent.released.model import Encode
 from reticent.released.release import Release
 from reticent.released.sums import Sums
 from reticent.sensitive.learners.cosine import noisy_sums
 from reticent.sensitive.learners.learner import Learner, encoded
-from reticent.sensitive.learners.peft import PeftEnsemble
+from reticent.sensitive.learners.peft import PeftEnsemble, fit, prepared
 from reticent.sensitive.task import Task
 
 # Exact sums carry no noise; combinations that divide by it need some number.
@@ -137,6 +138,45 @@ class LabelOracle:
         found: set[Label] = set(bounds.count_by_label(labels))
         release = noisy_sums(features, labels, known, new, gaussian, event, task.name, rng, updated=found)
         return Release(task=task.name, labels=release.labels, parameters=release.parameters, event=event, private=False)
+
+
+@dataclass(frozen=True)
+class OracleHeads:
+    """The Label Oracle for PEFT: private training, but each task's head has exactly the labels of its data."""
+
+    learner: PeftEnsemble
+
+    @property
+    def rule(self) -> Ensemble:
+        """Heads, aggregated."""
+        return self.learner.rule
+
+    def learn_task(
+        self,
+        task: Task,
+        policy: Policy,
+        *,
+        known: LabelSpace,
+        encoder: Encode | None,
+        budget: Budget,
+        ledger: Ledger,
+        rng: NoiseSource,
+        past: Sequence[Release] = (),
+    ) -> Release:
+        """Trains a head over the labels that occur."""
+        learner = self.learner.resolved(encoder)
+        inputs = prepared(learner, task.inputs, encoder, past)
+        training = learner.calibrate(events.Public(), budget, rate=learner.rate or 1.0, steps=learner.steps)
+        event = events.compose(training, events.NonPrivate())
+        ledger.spend(event, task=task.name, private=False)
+        new = _new(task.labels, known)
+        everything = known.union(new)
+        at = bounds.places(task.labels, everything.row)
+        rows = np.unique(at[at >= 0])
+        places = np.where(at >= 0, np.searchsorted(rows, at), -1)
+        parameters = fit(learner, inputs, places, len(rows), encoder, training, rng)
+        stored = {ROWS: rows.astype(np.int32), **parameters}
+        return Release(task=task.name, labels=new, parameters=stored, event=event, private=False)
 
 
 def _new(labels: list[object], known: LabelSpace) -> LabelSpace:

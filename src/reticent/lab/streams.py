@@ -5,6 +5,7 @@ A real stream assigns an example by what it is (its date, its file). These assig
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,14 +46,28 @@ class Stream:
         """Returns the task of each example."""
         draw = np.random.default_rng(self.seed)
         classes, index = np.unique(np.asarray(labels), return_inverse=True)
-        home = np.empty(len(classes), dtype=np.int64)
-        home[draw.permutation(len(classes))] = np.arange(len(classes)) * self.tasks // max(len(classes), 1)
+        home = self._homes(len(classes), draw)
         blurry = np.zeros(len(classes), dtype=np.bool_)
         blurry[draw.permutation(len(classes))[: round(self.blurry * len(classes))]] = True
         task = home[index]
         leaves = blurry[index] & (draw.random(len(task)) < self.ratio)
         task[leaves] = draw.integers(self.tasks, size=int(leaves.sum()))
         return task
+
+    def homes(self, labels: npt.ArrayLike) -> dict[Any, int]:
+        """Returns the home task of each label: where all its examples are, unless it is blurry.
+
+        >>> sorted(Stream(tasks=2).homes(np.array(["a", "b"])).values())
+        [0, 1]
+        """
+        classes = np.unique(np.asarray(labels))
+        homes = self._homes(len(classes), np.random.default_rng(self.seed))
+        return dict(zip(classes.tolist(), homes.tolist(), strict=True))
+
+    def _homes(self, classes: int, draw: np.random.Generator) -> Ints:
+        home = np.empty(classes, dtype=np.int64)
+        home[draw.permutation(classes)] = np.arange(classes) * self.tasks // max(classes, 1)
+        return home
 
     def split(
         self, features: npt.NDArray[np.generic], labels: npt.ArrayLike

@@ -33,7 +33,9 @@ from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.task import Task
 
 _LENGTH = 10.0
-_COUNT_SHARE = 0.02
+# Of the squared noise-to-signal ratio, for counts of huge public label spaces. CLINC150 among 150,000 labels at
+# epsilon 1: 0.02 gives 22 %, 0.05 76 %, 0.1 81 %, 0.2 80 %; the size of the head alone loses nothing.
+_COUNT_SHARE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,63 @@
+"""The command line: one library call per verb."""
+
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from reticent import errors
+from reticent.cli import experiments, models
+
+app = typer.Typer(
+    name="reticent",
+    help="Continual learning that keeps its labels to itself.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+attack = typer.Typer(no_args_is_help=True, help="Play attacks against label spaces.")
+app.add_typer(attack, name="attack")
+VERBS: tuple[Callable[..., None], ...] = (
+    experiments.demo,
+    models.plan,
+    models.init,
+    models.learn,
+    models.predict,
+    models.evaluate,
+    models.ledger,
+    experiments.audit,
+    experiments.bench,
+    experiments.report,
+)
+for verb in VERBS:
+    app.command()(verb)
+attack.command()(experiments.labels)
+
+
+def main() -> NoReturn:
+    """Runs the command line; a refusal is one sentence on standard error and exit code 2."""
+    try:
+        app()
+    except errors.ReticentError as error:
+        Console(stderr=True, soft_wrap=True).print(f"Error: {error}", style="bold", markup=False, highlight=False)
+        sys.exit(2)
+    sys.exit(0)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"reticent {version('reticent')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Continual learning that keeps its labels to itself."""

@@ -1,0 +1,203 @@
+"""Verbs for experiments: demo, audit, attack, bench, report."""
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from reticent import errors
+from reticent.budget import Budget
+from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console, fail_if
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the report and the model go.")] = Path("demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Tell the whole story on embedded data, offline: a hospital codes diagnoses.
+
+    Example: `reticent demo --out demo/`
+    """
+    from reticent.lab import demo as story
+
+    facts = story.run(out, say=(lambda _: None) if as_json else console().print)
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+
+
+def audit(
+    folder: Annotated[Path, typer.Argument(help="A model directory; only its manifest is read.")],
+    trials: Annotated[
+        int | None,
+        typer.Option(help="Games with the canary, and as many without; 2,000, or 200 where each one trains."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure epsilon from below: replay a model's configuration on synthetic canaries. Never needs the data.
+
+    Each game learns one task with a canary in the data and without it; the attacker sees the release.
+
+    Exits with 1 where a game measures more than is claimed.
+
+    Example: `reticent audit model/`
+    """
+    from reticent.lab import audit as auditing
+
+    found = auditing.audit_model(folder, trials=trials)
+    if as_json:
+        typer.echo(json.dumps(found.json(), indent=2))
+        fail_if(found.verdict == auditing.VIOLATED)
+        return
+    budget = found.budget
+    table = Table(box=box.SIMPLE_HEAD, title=f"Audit at epsilon {budget.epsilon:g}, delta {budget.delta:g}")
+    for heading in ("game", "trials", "accuracy", "limit", "epsilon at least", "claimed", ""):
+        table.add_column(heading)
+    for r in found.results:
+        verdict = f"[{'green' if r.verdict == auditing.CONSISTENT else 'bold red'}]{r.verdict}[/]"
+        figures = f"{r.accuracy:.3f}", f"{r.limit:.3f}", f"{r.epsilon_lower_bound:.3f}", f"{r.claimed:.3f}"
+        table.add_row(r.game, str(r.trials), *figures, verdict)
+    terminal = console()
+    terminal.print(table)
+    for note in (auditing.SCOPE, *found.notes):
+        terminal.print(note, highlight=False)
+    terminal.print(
+        "A game plays one task against what that task claims. A bound is too high with chance "
+        f"{auditing.ALPHA:g} a game; a low one proves nothing: more trials find smaller faults.",
+        highlight=False,
+    )
+    fail_if(found.verdict == auditing.VIOLATED)
+
+
+def labels(
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-5,
+    trials: Annotated[int, typer.Option(help="Games against each remedy.")] = 10_000,
+    fits: Annotated[int, typer.Option(help="Games against each classifier; every game trains one.")] = 200,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Play the membership game on the label set: won against real classifiers, lost against each remedy.
+
+    A fair coin decides whether one person with a rare label is in the data; the attacker sees the labels that the
+    classifier can output (and everything else a remedy publishes) and guesses the coin.
+
+    Example: `reticent attack labels --epsilon 1 --plot attack.png`
+    """
+    from reticent.lab import attacks
+    from reticent.report import plots
+
+    budget = Budget(epsilon=epsilon, delta=delta)
+    errors.whole("trials", trials, at_least=1)
+    errors.whole("fits", fits, at_least=1)
+    if plot is not None:
+        plots.check_path(plot)
+    results = attacks.attack_labels(budget, trials=trials, fits=fits)
+    curve = attacks.accuracy_curve(delta, trials=trials) if plot is not None or as_json else []
+    if plot is not None:
+        plots.attack_accuracy(curve, [r for r in results if not r.remedy]).save(plot)
+    if as_json:
+        shown = {"games": [r.json() for r in results], "curve": [r.json() for r in curve]}
+        typer.echo(json.dumps(shown, indent=2))
+        return
+    table = Table(box=box.SIMPLE_HEAD, title=f"Is the person in the data? epsilon {epsilon:g}, delta {delta:g}")
+    for heading in ("published by", "the target is", "accuracy", "limits", "bound", ""):
+        table.add_column(heading)
+    for r in results:
+        low, high = r.interval
+        verdict = "[bold red]leaks[/]" if r.broken else "[green]within the bound[/]"
+        table.add_row(r.target, r.game, f"{r.accuracy:.3f}", f"{low:.3f} to {high:.3f}", f"{r.bound:.3f}", verdict)
+    terminal = console()
+    terminal.print(table)
+    terminal.print(
+        "A classifier that takes its labels from the data tells who is in it, whatever the privacy of its weights. "
+        f"(Limits are Clopper-Pearson; each misses with chance {attacks.ALPHA:g}.)"
+    )
+
+
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Specs by name or by path of a .toml file; `all` for all that run here.")
+    ] = None,
+    data: Annotated[Path, typer.Option(help="Folder with data sets; see docs/reproducing-the-paper.md.")] = Path(
+        "data"
+    ),
+    out: Annotated[Path, typer.Option(help="Results folder; a run that was stopped goes on there.")] = Path("results"),
+    workers: Annotated[int | None, typer.Option(help="Processes at once; one per core by default.")] = None,
+    threads: Annotated[int, typer.Option(help="Threads of each process.")] = 1,
+    seeds: Annotated[int | None, typer.Option(help="Only the first so many seeds of each spec.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only cells with this data set, learner or adapter.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Also write all tables as one Markdown page.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Show what exists, its time here and its status.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Reproduce the paper's tables beside ours: runs what is not done yet. Seeded, NOT PRIVATE, on public data.
+
+    Example: `reticent bench quick --data data/ --out results/`
+    """
+    from reticent.lab import bench as runner
+    from reticent.lab import experiments, results
+
+    if listed or not names:
+        shown = results.listing(out)
+        if as_json:
+            typer.echo(json.dumps(shown, indent=2))
+            return
+        table = Table(box=box.SIMPLE_HEAD, title=f"Experiments, with their status in {out}")
+        for heading in ("name", "shows", "data", "runs", "done", "failed", "time left on one core"):
+            table.add_column(heading)
+        for entry in shown:
+            table.add_row(*(str(entry[key]) for key in ("name", "title", "data", "runs", "done", "failed", "left")))
+        console().print(table)
+        return
+    chosen = [experiments.spec(n) for name in names for n in (results.OFFLINE if name == "all" else (name,))]
+    chosen = [experiments.narrowed(spec, seeds=seeds, only=tuple(only or ())) for spec in chosen]
+    terminal = console()
+    outcome = runner.run(
+        chosen,
+        data=data,
+        out=out,
+        workers=workers or os.cpu_count() or 1,
+        threads=threads,
+        say=(lambda text: None) if as_json else lambda text: terminal.print(text, highlight=False, markup=False),
+    )
+    wanted = [experiments.spec(n) for name in names for n in (results.OFFLINE if name == "all" else (name,))]
+    findings = results.findings(runner.Folder(out).runs())
+    if page is not None:
+        page.write_text(results.markdown(wanted, out, command=_command()), encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps(results.json(wanted, out, outcome), indent=2))
+    else:
+        for finding in findings:
+            terminal.print(f"{finding.verdict}: {finding.claim}: {finding.measured}", highlight=False, markup=False)
+        terminal.print(f"{outcome.ran} run(s), {outcome.failed} failed. Tables: {out / 'tables'}", highlight=False)
+    fail_if(outcome.failed > 0)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A results folder of bench, or a model directory.")],
+    out: Annotated[Path | None, typer.Option(help="The file to write; report.html in the folder by default.")] = None,
+) -> None:
+    """Write one self-contained HTML page: results of a benchmark, or releases and ledger of a model.
+
+    Example: `reticent report results/`
+    """
+    from reticent.lab import results
+
+    file = folder / "report.html" if out is None else out
+    text = results.report(folder)
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise errors.InvalidValue(f"Cannot write {file}: {error.strerror}.") from error
+    typer.echo(f"Wrote {file}.")
+
+
+def _command() -> str:
+    """Returns what the user typed."""
+    return shlex.join(["reticent", *sys.argv[1:]])

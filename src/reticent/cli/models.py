@@ -1,0 +1,312 @@
+"""Verbs for models: plan, init, learn, predict, evaluate, ledger."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from reticent import errors, planning
+from reticent.budget import Budget
+from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console
+
+Model = Annotated[Path, typer.Option(help="The model directory.")]
+Text = Annotated[str | None, typer.Option(help="Column with texts.")]
+Image = Annotated[str | None, typer.Option(help="Column with paths of images.")]
+Features = Annotated[str | None, typer.Option(help="Columns of numbers, separated by commas.")]
+TaskSize = Annotated[int, typer.Option(help="About how many examples a task has; only peft asks.")]
+
+
+def plan(
+    epsilon: Epsilon,
+    delta: Delta,
+    class_size: Annotated[
+        list[int] | None, typer.Option(help="Examples of a class in a task; may be given several times.")
+    ] = None,
+    mechanism: Annotated[
+        str, typer.Option(help=f"What --json and --plot show: {', '.join(planning.MECHANISMS)}.")
+    ] = planning.JOINT_GAUSSIAN,
+    share: Annotated[
+        str, typer.Option(help="Part of epsilon and delta for the labels, or auto (all but joint-gaussian).")
+    ] = str(planning.DEFAULT_SHARE),
+    count_weight: Annotated[
+        float | None, typer.Option(help="c^2 of the joint Gaussian; by default chosen for the class sizes.")
+    ] = None,
+    tasks: Annotated[int, typer.Option(help="Length of the stream.")] = 1,
+    tasks_per_person: Annotated[int, typer.Option(help="In how many tasks one person may appear.")] = 1,
+    examples_per_person: Annotated[int, typer.Option(help="How many examples one person may add to a task.")] = 1,
+    learner: Annotated[str, typer.Option(help="cosine; or peft: also plan DP-SGD and say which is likely better.")] = (
+        "cosine"
+    ),
+    task_size: TaskSize = 1_000,
+    plot: Plot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a budget buys, before any data exists.
+
+    Noise, thresholds, and which classes will be released, for every label mechanism.
+
+    Example: `reticent plan --epsilon 1 --delta 1e-5 --class-size 100 --tasks 12`
+    """
+    budget = Budget(
+        epsilon=epsilon, delta=delta, tasks_per_person=tasks_per_person, examples_per_person=examples_per_person
+    )
+    errors.whole("tasks", tasks, at_least=1)
+    if 1 < tasks < tasks_per_person:
+        raise errors.InvalidValue(f"Expected tasks-per-person <= tasks, got {tasks_per_person} > {tasks}.")
+    if learner not in ("cosine", "peft"):
+        raise errors.InvalidValue(f"Expected a learner out of cosine, peft; got {learner}.")
+    sizes = class_size or [100]
+    training = planning.training_plan(budget, class_size=min(sizes), task_size=task_size) if learner == "peft" else None
+    part = _share(share)
+    settings: dict[str, Any] = {"class_sizes": class_size or (), "share": part, "count_weight": count_weight}
+    chosen = planning.plan(budget, mechanism=mechanism, **settings)
+    if plot is not None:
+        _plot_plan(plot, budget, chosen)
+    if as_json:
+        facts = chosen.json() if training is None else {**chosen.json(), "training": training.json()}
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    from reticent.report import tables
+
+    plans = [planning.plan(budget, mechanism=name, **settings) for name in planning.MECHANISMS]
+    terminal = console()
+    terminal.print(tables.plan_table(plans))
+    for line in tables.plan_notes(chosen, tasks, asked=bool(class_size)):
+        terminal.print(line, markup=False, highlight=False)
+    if training is not None:
+        terminal.print(tables.training_table(training))
+        terminal.print(f"Likely better: {training.likely_better}. {training.why}", markup=False, highlight=False)
+        terminal.print("rt.compare(proxy, budget, tasks) simulates both on public data.", markup=False, highlight=False)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="The model directory to make.")],
+    epsilon: Epsilon,
+    delta: Delta,
+    tasks_per_person: Annotated[int, typer.Option(help="In how many tasks one person may appear.")] = 1,
+    examples_per_person: Annotated[int, typer.Option(help="How many examples one person may add to a task.")] = 1,
+    labels: Annotated[
+        Path | None, typer.Option(help="Public labels, one per line; without it labels are released privately.")
+    ] = None,
+    released: Annotated[bool, typer.Option("--released", help="Release labels privately (the default).")] = False,
+    class_size: Annotated[
+        int | None, typer.Option(help="With released labels: the smallest class that must be released.")
+    ] = None,
+    taxonomy: Annotated[
+        Path | None, typer.Option(help="With public labels: a CSV file with the columns child and parent.")
+    ] = None,
+    encoder: Annotated[str, typer.Option(help="minilm (text), efficientnet-lite0 (images), or none.")] = "minilm",
+    learner: Annotated[str, typer.Option(help="cosine, peft, or the paper's: cosine-paper, peft-paper.")] = "cosine",
+    task_size: TaskSize = 1_000,
+    as_json: AsJson = False,
+) -> None:
+    """Make a model directory: the budget and the label policy are fixed here.
+
+    Example: `reticent init model/ --epsilon 1 --delta 1e-5 --tasks-per-person 1 --released`
+    """
+    from reticent.classifier import ContinualClassifier
+    from reticent.labels import Taxonomy
+    from reticent.policies import PublicLabels, ReleasedLabels
+    from reticent.sensitive.learners import Cosine, PeftEnsemble
+
+    if labels is not None and (released or class_size is not None):
+        raise errors.InvalidValue(
+            "Expected --labels FILE for public labels, or --released with --class-size; not both."
+        )
+    if taxonomy is not None and labels is None:
+        raise errors.InvalidValue("Expected --labels FILE with --taxonomy.")
+    learners: dict[str, Callable[[], Any]] = {
+        "cosine": Cosine,
+        "cosine-paper": Cosine.paper,
+        "peft": partial(PeftEnsemble, task_size=task_size),
+        "peft-paper": partial(PeftEnsemble.paper, task_size=task_size),
+    }
+    if learner not in learners:
+        raise errors.InvalidValue(f"Expected a learner out of {', '.join(learners)}, got {learner}.")
+    budget = Budget(
+        epsilon=epsilon, delta=delta, tasks_per_person=tasks_per_person, examples_per_person=examples_per_person
+    )
+    if labels is not None:
+        remap = None if taxonomy is None else Taxonomy.from_csv(_existing(taxonomy))
+        names = [line for line in _existing(labels).read_text(encoding="utf-8").splitlines() if line.strip()]
+        policy: Any = PublicLabels(names, remap=remap)
+    else:
+        policy = ReleasedLabels(class_size=class_size)
+        policy.joint(budget)  # refuses what no noise can keep before anything is written
+    if (folder / "manifest.json").exists():
+        raise errors.InvalidValue(f"{folder} is a model already. Learn with it, or choose another folder.")
+    model = ContinualClassifier(
+        encoder=_encoder(encoder), labels=policy, learner=learners[learner](), budget=budget, path=folder
+    )
+    typer.echo(json.dumps(model.statement().json(), indent=2) if as_json else model.privacy_statement())
+
+
+def learn(
+    source: Annotated[Path, typer.Argument(help="A .csv, .parquet or .npz file, or a folder of images by label.")],
+    model: Model,
+    text: Text = None,
+    image: Image = None,
+    features: Features = None,
+    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
+    unit: Annotated[str | None, typer.Option(help="Column that says whose example it is.")] = None,
+    name: Annotated[str | None, typer.Option(help="Public name of the task; the file's name by default.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn one task from a file. Takes no privacy flags: they were fixed by init.
+
+    Example: `reticent learn march.parquet --model model/ --text note --label code`
+    """
+    from reticent.classifier import load
+    from reticent.sensitive.sources import Columns, read
+
+    classifier = load(model)
+    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label, unit=unit))
+    if examples.labels is None:
+        raise errors.InvalidValue("Expected the column with the labels: --label.")
+    task = source.stem if name is None else name
+    classifier.learn_task(examples.inputs, examples.labels, name=task, units=examples.units)
+    facts = {"task": task, "labels_known": len(classifier.classes_), **classifier.spent()}
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    typer.echo(
+        f"Learned {task}. {facts['labels_known']} label(s) known; one person has lost at most epsilon ", nl=False
+    )
+    typer.echo(f"{facts['epsilon']:.4f} of {facts['budget']:g} at delta {facts['delta']:g}.")
+
+
+def predict(
+    source: Annotated[Path, typer.Argument(help="A .csv, .parquet or .npz file, or a folder of images.")],
+    model: Model,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A CSV file to write.")] = None,
+    text: Text = None,
+    image: Image = None,
+    features: Features = None,
+    top: Annotated[int, typer.Option(help="How many labels for each example.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Predict labels from releases alone.
+
+    Example: `reticent predict new.csv --model model/ --text note -o out.csv`
+    """
+    import csv
+
+    from reticent.classifier import load
+    from reticent.sensitive.sources import Columns, read
+
+    if output is None and not as_json:
+        raise errors.InvalidValue("Expected a place for the predictions: -o FILE.csv, or --json.")
+    classifier = load(model)
+    examples = read(source, Columns(text=text, image=image, features=_list(features)))
+    best = classifier.predict_top_k(examples.inputs, top)
+    if as_json:
+        typer.echo(json.dumps({"labels": best.tolist()}, indent=2))
+    if output is None:
+        return
+    shown = examples.inputs if text or image else range(1, len(best) + 1)
+    try:
+        with open(output, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow([text or image or "row", "label", *(f"label_{i}" for i in range(2, top + 1))])
+            writer.writerows([example, *labels] for example, labels in zip(shown, best, strict=True))
+    except OSError as error:
+        raise errors.InvalidValue(f"Cannot write {output}: {error.strerror}.") from error
+
+
+def evaluate(
+    source: Annotated[Path, typer.Argument(help="A .csv, .parquet or .npz file, or a folder of images by label.")],
+    model: Model,
+    text: Text = None,
+    image: Image = None,
+    features: Features = None,
+    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="The test data is public: exact accuracy, free.")] = False,
+    epsilon: Annotated[
+        float | None, typer.Option(help="The test data is private: noisy accuracy, paid for in the ledger.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Public name of the test data; the file's name by default.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure accuracy: exactly on public test data, or with noise on private data.
+
+    Example: `reticent evaluate test.csv --model model/ --text note --label code --public`
+    """
+    from reticent.classifier import load
+    from reticent.sensitive.sources import Columns, read
+
+    if public == (epsilon is not None):
+        raise errors.InvalidValue("Expected --public for public test data, or --epsilon E for private data.")
+    classifier = load(model)
+    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label))
+    if examples.labels is None:
+        raise errors.InvalidValue("Expected the column with the labels: --label.")
+    if epsilon is None:
+        accuracy = classifier.score(examples.inputs, examples.labels)
+    else:
+        task = f"evaluation {source.stem if name is None else name}"
+        accuracy = classifier.private_score(examples.inputs, examples.labels, epsilon=epsilon, name=task)
+    facts = {"accuracy": accuracy, "public": public, "epsilon": epsilon}
+    typer.echo(json.dumps(facts, indent=2) if as_json else f"accuracy {accuracy:.4f}{'' if public else ' (noisy)'}")
+
+
+def ledger(
+    folder: Annotated[Path, typer.Argument(help="A model directory, or any folder with a ledger.sqlite.")],
+    void: Annotated[int | None, typer.Option(help="Void a spend whose release was never published.")] = None,
+    reason: Annotated[str, typer.Option(help="Why: recorded beside the row.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Print the privacy statement: what was spent, on what, under which assumptions.
+
+    Example: `reticent ledger model/`
+    """
+    from reticent.gate.ledger import Ledger
+
+    if void is None and reason:
+        raise errors.InvalidValue("Expected --void ROW with --reason.")
+    with Ledger.open(folder, read_only=void is None) as book:
+        if void is not None:
+            book.void(void, reason=reason)
+        statement = book.statement()
+    typer.echo(json.dumps(statement.json(), indent=2) if as_json else statement.text())
+
+
+def _encoder(name: str) -> Any:  # noqa: ANN401
+    from reticent import encoders
+
+    known: dict[str, Any] = {"minilm": encoders.minilm, "efficientnet-lite0": encoders.efficientnet_lite0}
+    if name == "none":
+        return None
+    if name not in known:
+        raise errors.InvalidValue(f"Expected an encoder out of {', '.join(known)}, none, got {name}.")
+    return known[name]()
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise errors.InvalidValue(f"No file at {path}.")
+    return path
+
+
+def _list(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",")) if text else ()
+
+
+def _share(text: str) -> float | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    try:
+        return float(text)
+    except ValueError:
+        raise errors.InvalidValue(f"Expected share to be a number from 0 to 1, or auto, got {text}.") from None
+
+
+def _plot_plan(path: Path, budget: Budget, chosen: planning.Plan) -> None:
+    from reticent.report import plots
+
+    share = 1.0 if chosen.epsilon_labels is None else chosen.epsilon_labels / chosen.epsilon
+    weight = planning.DEFAULT_COUNT_WEIGHT if chosen.count_weight is None else chosen.count_weight
+    figure = plots.drop_probability(budget, mechanism=chosen.mechanism, share=share, count_weight=weight)
+    figure.save(plots.check_path(path))

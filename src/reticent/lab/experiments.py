@@ -1,0 +1,242 @@
+"""Experiments as values: a cell is one run, a spec is a table's worth of them, read from a small TOML file."""
+
+import hashlib
+import itertools
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from reticent import errors
+
+SEEDS = 5
+SEEDS_AT_MOST = 1_000_000
+TASKS = 10
+SHARE = 10.0
+NONE = "none"  # epsilon without privacy, since TOML has no null
+
+LEARNERS = ("cosine-paper", "cosine", "peft-paper", "peft", "naive", "desai", "noncl")
+LABELS = (
+    "oracle",
+    "base",
+    "public-10x",
+    "public-1000x",
+    "released",
+    "remap-parent",
+    "remap-unknown",
+    "remap-drop",
+)
+ADAPTERS = ("last_layer", "film")
+STATISTICS = ("median", "minmax", "mean")
+METRICS = ("accuracy", "forgetting", "known", "parent", "seconds")
+AXES = ("data", "learner", "labels", "epsilon", "ratio", "share", "adapter")
+COLUMNS = (*AXES[2:6], "task", "rule", "metric")
+KINDS = ("grid", "attack", "drop")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One run: a stream of tasks, learned once.
+
+    Args:
+        data: A data set of `lab.datasets`, or a CSV file.
+        learner: One of `LEARNERS`, or the user's own as "module:object".
+        labels: One of `LABELS`: where the label space comes from.
+        epsilon: None for no privacy.
+        ratio: Blurry sample ratio in percent; 0 is disjoint.
+        share: Percent of the budget that the paper's split gives to labels; None where nothing is split.
+        adapter: Where PEFT trains.
+        tasks: Length of the stream.
+        seed: Of split, class order and noise.
+        text: Column of a CSV file.
+        label: Column of a CSV file.
+
+    Example:
+        >>> Cell(data="clinc150", learner="cosine").name
+        'clinc150 cosine base epsilon 1 seed 0'
+    """
+
+    data: str
+    learner: str
+    labels: str = "base"
+    epsilon: float | None = 1.0
+    ratio: float = 0.0
+    share: float | None = None
+    adapter: str = "last_layer"
+    tasks: int = TASKS
+    seed: int = 0
+    text: str | None = None
+    label: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """Names its files: the same cell of two specs is run once."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:20]
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        parts = [
+            self.data,
+            self.learner,
+            self.labels,
+            f"epsilon {NONE if self.epsilon is None else f'{self.epsilon:g}'}",
+        ]
+        parts += [f"ratio {self.ratio:g}"] if self.ratio else []
+        parts += [f"share {self.share:g}"] if self.share is not None else []
+        parts += [self.adapter] if self.adapter != "last_layer" else []
+        return " ".join([*parts, f"seed {self.seed}"])
+
+    @property
+    def family(self) -> str:
+        """The learner, whether in the paper's mode or ours."""
+        return self.learner.removesuffix("-paper")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """An experiment: which cells, and how a table shows them.
+
+    Args:
+        name: Of the file, without its ending.
+        title: Of the table.
+        cells: All runs, in order.
+        kind: "grid" for cells; "attack" and "drop" need no data.
+        paper: The paper's tables to show beside, by file name in `lab/paper`.
+        columns: The axis across the table; the others go down.
+        statistic: As the paper reports it: "median" (second worst and second best seed), "minmax" or "mean" (std).
+        metrics: What is measured.
+
+    Example:
+        >>> spec("drop").kind
+        'drop'
+    """
+
+    name: str
+    title: str
+    cells: tuple[Cell, ...] = ()
+    kind: str = "grid"
+    paper: tuple[str, ...] = ()
+    columns: str = "labels"
+    statistic: str = "median"
+    metrics: tuple[str, ...] = ("accuracy",)
+
+
+def names() -> tuple[str, ...]:
+    """Returns the specs that come with the package."""
+    folder = resources.files("reticent.lab") / "specs"
+    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
+
+
+def spec(name: str) -> Spec:
+    """Reads a spec by its name, or from a TOML file by its path; a key that is not known is refused."""
+    if name.endswith(".toml"):
+        path = Path(name)
+        if not path.exists():
+            raise errors.InvalidValue(f"Expected a spec at {path}; there is no such file.")
+        return read(path.stem, path.read_text(encoding="utf-8"))
+    if name not in names():
+        raise errors.InvalidValue(
+            f"No spec is called {name}. There are {', '.join(names())}, or a path of a .toml file."
+        )
+    return read(name, (resources.files("reticent.lab") / "specs" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def narrowed(spec: Spec, *, seeds: int | None = None, only: Sequence[str] = ()) -> Spec:
+    """Returns the spec with fewer cells: the first seeds, and only some data sets, learners or adapters.
+
+    Example:
+        >>> len(narrowed(spec("aggregation"), seeds=1, only=["clinc150", "peft"]).cells)
+        2
+    """
+    limit = SEEDS_AT_MOST if seeds is None else errors.whole("seeds", seeds, at_least=1)
+    learners = {name for name in only if name in LEARNERS or ":" in name}
+    adapters = set(only) & set(ADAPTERS)
+    chosen = {"learner": learners, "adapter": adapters, "data": set(only) - learners - adapters}
+    kept = (
+        cell
+        for cell in spec.cells
+        if cell.seed < limit and all(not names or getattr(cell, axis) in names for axis, names in chosen.items())
+    )
+    return replace(spec, cells=tuple(kept))
+
+
+def read(name: str, text: str) -> Spec:
+    """Returns the spec that a TOML text describes.
+
+    Example:
+        >>> [cell.learner for cell in read("mine", 'data = "clinc150", learner = "cosine"'.replace(",", chr(10))).cells]
+        ['cosine', 'cosine', 'cosine', 'cosine', 'cosine']
+        >>> read("mine", 'lerner = ["cosine"]')
+        Traceback (most recent call last):
+        reticent.errors.InvalidValue: Spec mine has an unknown key: lerner.
+    """
+    try:
+        stored = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise errors.InvalidValue(f"Spec {name} is not TOML: {error}.") from error
+    grids = stored.pop("grid", [{}])
+    table = {key: stored.pop(key) for key in _TABLE_KEYS if key in stored}
+    for key in ("paper", "metrics"):
+        if isinstance(table.get(key), str):
+            table[key] = [table[key]]
+    chosen: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    made = Spec(
+        name=name,
+        **{"title": name, **chosen},
+        cells=() if table.get("kind", "grid") != "grid" else _cells(name, [{**stored, **grid} for grid in grids]),
+    )
+    _check(made.kind in KINDS, name, "kind", KINDS)
+    _check(made.columns in COLUMNS, name, "columns", COLUMNS)
+    _check(made.statistic in STATISTICS, name, "statistic", STATISTICS)
+    _check(all(metric in METRICS for metric in made.metrics), name, "metrics", METRICS)
+    return made
+
+
+_TABLE_KEYS = tuple(field.name for field in fields(Spec) if field.name not in ("name", "cells"))
+
+
+def _cells(name: str, grids: Sequence[Mapping[str, Any]]) -> tuple[Cell, ...]:
+    cells: dict[Cell, None] = {}
+    for grid in grids:
+        rest = {key: value for key, value in grid.items() if key not in (*AXES, "seeds")}
+        unknown = sorted(set(rest) - {"tasks", "text", "label"})
+        if unknown:
+            raise errors.InvalidValue(f"Spec {name} has an unknown key: {', '.join(unknown)}.")
+        axes = {axis: _values(grid[axis]) for axis in AXES if axis in grid}
+        for axis in ("data", "learner"):
+            if not axes.get(axis):
+                raise errors.InvalidValue(f"Spec {name} names no {axis}.")
+        seeds = range(errors.whole("seeds", grid.get("seeds", SEEDS), at_least=1))
+        for values in itertools.product(*axes.values(), seeds):
+            cells[_cell(name, {**dict(zip([*axes, "seed"], values, strict=True)), **rest})] = None
+    return tuple(cells)
+
+
+def _cell(name: str, values: dict[str, Any]) -> Cell:
+    epsilon = values.get("epsilon", 1.0)
+    numbers = {"epsilon": None if epsilon == NONE else errors.real("epsilon", epsilon, above=0, below=100)}
+    if "ratio" in values:
+        numbers["ratio"] = errors.real("ratio", values["ratio"], above=0, below=100.5, at_least=True)
+    if "share" in values:
+        numbers["share"] = errors.real("share", values["share"], above=0, below=100)
+    elif values["learner"].endswith("-paper") and values.get("labels") == "released":
+        numbers["share"] = SHARE
+    cell = Cell(**{**values, **numbers})
+    _check(cell.learner in LEARNERS or ":" in cell.learner, name, "learner", (*LEARNERS, "module:object"))
+    _check(cell.labels in LABELS, name, "labels", LABELS)
+    _check(cell.adapter in ADAPTERS, name, "adapter", ADAPTERS)
+    errors.whole("tasks", cell.tasks, at_least=1)
+    return cell
+
+
+def _values(value: object) -> list[Any]:
+    return list(value) if isinstance(value, list) else [value]
+
+
+def _check(good: bool, name: str, key: str, choices: Sequence[str]) -> None:
+    if not good:
+        raise errors.InvalidValue(f"Spec {name}: expected {key} to be one of {', '.join(choices)}.")

@@ -1,0 +1,304 @@
+"""What a results folder says: the paper's findings checked, one page of tables, the report, the list of experiments."""
+
+import json as plain
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from reticent.classifier import load
+from reticent.lab import experiments, tables
+from reticent.lab.bench import Folder, Outcome
+from reticent.lab.cells import NOT_PRIVATE
+from reticent.lab.experiments import Spec
+from reticent.report.model import model_page
+from reticent.report.results import results_page
+
+# The specs that run without a network and a GPU, in the order of the paper.
+OFFLINE = (
+    "attack",
+    "drop",
+    "labels",
+    "share",
+    "sizes",
+    "blurry",
+    "hierarchy",
+    "desai",
+    "aggregation",
+    "domain-shift",
+    "domain-shift-film",
+)
+REPRODUCED, NOT_REPRODUCED, NOT_RUN = "reproduced", "*not reproduced here*", "*not run here*"
+_SAME = 1.0  # points of accuracy that count as no difference, as between the paper's columns
+
+Runs = Mapping[str, Mapping[str, Any]]
+
+
+# --- the paper's findings
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A qualitative finding of the paper, and whether it shows here."""
+
+    claim: str
+    data: str
+    verdict: str
+    measured: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Medians over seeds of what was run on one data set."""
+
+    runs: Runs
+    data: str
+
+    def __call__(self, learner: str, labels: str = "base", *, metric: str = "accuracy", **others: Any) -> float | None:  # noqa: ANN401
+        """Returns the median, of the best share where several were tried and none is asked for; None if not run."""
+        wanted = {"epsilon": 1.0, "ratio": 0.0, "adapter": "last_layer", **others}
+        found: dict[float | None, list[float]] = {}
+        for result in self.runs.values():
+            cell = result["cell"]
+            same = (cell["data"], cell["learner"], cell["labels"]) == (self.data, learner, labels)
+            if same and result["status"] == "done" and all(cell[key] == value for key, value in wanted.items()):
+                found.setdefault(cell["share"], []).append(result[metric])
+        scale = 1 if metric == "known" else 100
+        return max((scale * statistics.median(values) for values in found.values()), default=None)
+
+
+def findings(runs: Runs) -> list[Finding]:
+    """Checks the paper's findings on every data set that was run.
+
+    Example:
+        >>> findings({})
+        []
+    """
+    names = dict.fromkeys(result["cell"]["data"] for result in runs.values())
+    return [finding for name in names for check in CHECKS for finding in check(Measured(runs, name))]
+
+
+def _compared(claim: str, data: str, holds: Callable[..., bool], **values: float | None) -> Iterator[Finding]:
+    """Yields one finding; none where nothing of it was run."""
+    shown = ", ".join(
+        f"{name.replace('_', ' ')} {'not run' if value is None else f'{value:.1f}'}" for name, value in values.items()
+    )
+    if all(value is None for value in values.values()):
+        return
+    if any(value is None for value in values.values()):
+        yield Finding(claim, data, NOT_RUN, shown)
+    else:
+        yield Finding(claim, data, REPRODUCED if holds(*values.values()) else NOT_REPRODUCED, shown)
+
+
+def _base_below_oracle(at: Measured) -> Iterator[Finding]:
+    base, oracle = at("cosine-paper"), at("cosine-paper", "oracle")
+    claim = "Base Dataset below Label Oracle (the paper's Cosine, epsilon 1)"
+    yield from _compared(claim, at.data, lambda b, o: b < o, base=base, oracle=oracle)
+
+
+def _many_labels_are_free(at: Measured) -> Iterator[Finding]:
+    for learner, name in (("cosine-paper", "the paper's Cosine"), ("cosine", "our Cosine")):
+        for epsilon in (1.0, 8.0):
+            one, many = (at(learner, labels, epsilon=epsilon) for labels in ("base", "public-1000x"))
+            claim = f"no drop from 1x to 1000x labels ({name}, epsilon {epsilon:g})"
+            if many is not None:
+                yield from _compared(claim, at.data, lambda a, b: b > a - _SAME, at_1x=one, at_1000x=many)
+
+
+def _blurriness(at: Measured) -> Iterator[Finding]:
+    paper, ours = (
+        {ratio: at(learner, "released", ratio=ratio) for ratio in (0.0, 10.0, 25.0, 50.0, 75.0, 100.0)}
+        for learner in ("cosine-paper", "cosine")
+    )
+    claim = "Release Labels degrades with blurriness (the paper's Cosine, epsilon 1)"
+    ends = {"ratio_10": paper[10.0], "ratio_50": paper[50.0], "ratio_100": paper[100.0]}
+    yield from _compared(claim, at.data, lambda a, b, c: a > b > c, **ends)
+    for ratio in (10.0, 25.0, 50.0, 75.0, 100.0):
+        claim = f"blurriness {ratio:g} costs ours less than the paper's (released, epsilon 1)"
+        lost = [_difference(curve[0.0], curve[ratio]) for curve in (paper, ours)]
+        yield from _compared(claim, at.data, lambda p, o: o < p, the_paper_loses=lost[0], ours_loses=lost[1])
+        claim = f"at blurriness {ratio:g} ours is above the paper's (released, epsilon 1)"
+        yield from _compared(claim, at.data, lambda p, o: o > p, the_papers=paper[ratio], ours=ours[ratio])
+
+
+def _difference(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else before - after
+
+
+def _ninety_labels(at: Measured) -> Iterator[Finding]:
+    if at.data != "cifar100-features":  # classes of 500, as in the paper
+        return
+    known = at("cosine-paper", "released", metric="known", share=2.5)
+    yield from _compared("about 90 of 100 labels at a share of 2.5 %", at.data, lambda n: 85 <= n <= 95, labels=known)
+
+
+def _naive_collapses(at: Measured) -> Iterator[Finding]:
+    for epsilon in (1.0, 8.0):
+        naive, peft = (at(learner, epsilon=epsilon) for learner in ("naive", "peft"))
+        claim = f"Naive collapses: less than two thirds of PEFT (epsilon {epsilon:g})"
+        if naive is not None:
+            yield from _compared(claim, at.data, lambda n, p: n < 2 / 3 * p, naive=naive, peft=peft)
+
+
+def _desai_below(at: Measured) -> Iterator[Finding]:
+    for epsilon in (1.0, 8.0):
+        values = {learner: at(learner, epsilon=epsilon) for learner in ("desai", "cosine-paper", "peft")}
+        claim = f"Desai et al. below both methods (epsilon {epsilon:g})"
+        if values["desai"] is not None:
+            yield from _compared(
+                claim,
+                at.data,
+                lambda d, c, p: d < min(c, p),
+                desai=values["desai"],
+                the_papers_cosine=values["cosine-paper"],
+                peft=values["peft"],
+            )
+
+
+def _peft_above_cosine(at: Measured) -> Iterator[Finding]:
+    for epsilon in (1.0, 8.0):
+        peft, cosine = at("peft", epsilon=epsilon), at("cosine-paper", epsilon=epsilon)
+        claim = f"PEFT above the paper's Cosine (epsilon {epsilon:g}, last layer)"
+        if peft is not None:
+            yield from _compared(claim, at.data, lambda p, c: p > c, peft=peft, the_papers_cosine=cosine)
+
+
+CHECKS: tuple[Callable[[Measured], Iterator[Finding]], ...] = (
+    _base_below_oracle,
+    _many_labels_are_free,
+    _blurriness,
+    _ninety_labels,
+    _naive_collapses,
+    _desai_below,
+    _peft_above_cosine,
+)
+
+
+def findings_table(found: Sequence[Finding]) -> tables.Table:
+    """Returns the findings as a table."""
+    rows = tuple((f.claim, f.data, f.measured, f.verdict) for f in found)
+    return tables.Table(
+        "Findings of the paper", "Medians over seeds.", ("finding", "data", "measured", "verdict"), rows
+    )
+
+
+# --- pages
+
+
+def markdown(specs: Sequence[Spec], out: Path, *, command: str) -> str:
+    """Returns all tables of some specs as one page; it says how it was made and on what."""
+    folder = Folder(out)
+    folder.check()
+    runs = folder.runs()
+    made = [table for spec in specs for table in _tables(spec, folder, runs)]
+    behind = [note for table in made for note in table.notes if note.startswith("Ours is behind")]
+    learn = sum(result["seconds"]["learn"] + result["seconds"]["evaluate"] for result in runs.values() if _done(result))
+    lines = [
+        "# Results",
+        "",
+        f"Written by `{command}`, never by hand. {NOT_PRIVATE}",
+        f"{sum(map(_done, runs.values()))} runs, {tables.duration(learn)} of one core in all.",
+        "The paper's numbers are for ViT-B/16 on its own data sets; data and encoders here are others, so compare the",
+        "shape, not the height. *Ours* is what a user gets without arguments.",
+        "",
+        *_environment_lines(runs),
+        "",
+        tables.markdown(findings_table(findings(runs))),
+        "## Where ours is behind the paper's method",
+        "",
+        *([f"- {note.removeprefix('Ours is behind: ')}" for note in dict.fromkeys(behind)] or ["Nowhere."]),
+        "",
+        *(tables.markdown(_without_behind(table)) for table in made),
+    ]
+    return "\n".join(lines)
+
+
+def json(specs: Sequence[Spec], out: Path, outcome: Outcome) -> dict[str, Any]:
+    """Returns everything for scripts."""
+    folder = Folder(out)
+    runs = folder.runs()
+    return {
+        "private": False,
+        "ran": outcome.ran,
+        "failed": outcome.failed,
+        "missing": dict(outcome.missing),
+        "findings": [asdict(finding) for finding in findings(runs)],
+        "tables": {spec.name: [asdict(table) for table in _tables(spec, folder, runs)] for spec in specs},
+    }
+
+
+def report(path: Path) -> str:
+    """Returns the HTML page of a results folder, or of a model directory."""
+    if (path / "manifest.json").exists():
+        return model_page(load(path, encoder=lambda inputs: inputs))
+    folder = Folder(path)
+    folder.check()
+    runs = folder.runs()
+    stored = [
+        table
+        for file in sorted((path / "tables").glob("*.json"))
+        for table in plain.loads(file.read_text(encoding="utf-8"))
+    ]
+    return results_page(
+        "reticent bench",
+        list(runs.values()),
+        [asdict(findings_table(findings(runs))), *stored],
+        attack=folder.read("attack.json"),
+        drop=folder.read("drop.json"),
+    )
+
+
+def listing(out: Path) -> list[dict[str, Any]]:
+    """Returns every spec with its time here and its status in a results folder."""
+    runs: Runs = {}
+    folder = Folder(out)
+    if (out / "bench.json").exists():
+        folder.check()
+        runs = folder.runs()
+    estimates = tables.Estimates(runs)
+    shown = []
+    for name in experiments.names():
+        spec = experiments.spec(name)
+        status = [runs.get(cell.digest, {}).get("status") for cell in spec.cells]
+        if spec.kind != "grid":
+            status = ["done" if folder.read(f"{spec.kind}.json") else None]
+        left = [cell for cell, state in zip(spec.cells, status, strict=False) if state != "done"]
+        shown.append(
+            {
+                "name": name,
+                "title": spec.title,
+                "data": ", ".join(dict.fromkeys(cell.data for cell in spec.cells)),
+                "runs": len(status),
+                "done": status.count("done"),
+                "failed": status.count("failed"),
+                "seconds_left": round(estimates.seconds(left)),
+                "left": tables.duration(estimates.seconds(left)),
+            }
+        )
+    return shown
+
+
+def _tables(spec: Spec, folder: Folder, runs: Runs) -> list[tables.Table]:
+    return tables.tables(spec, runs, attack=folder.read("attack.json"), drop=folder.read("drop.json"))
+
+
+def _without_behind(table: tables.Table) -> tables.Table:
+    notes = tuple(note for note in table.notes if not note.startswith("Ours is behind"))
+    return tables.Table(table.title, table.caption, table.columns, table.rows, notes)
+
+
+def _done(result: Mapping[str, Any]) -> bool:
+    return bool(result["status"] == "done")
+
+
+def _environment_lines(runs: Runs) -> list[str]:
+    seen = {plain.dumps(result["environment"], sort_keys=True) for result in runs.values()}
+    lines = []
+    for text in sorted(seen):
+        env = plain.loads(text)
+        versions = ", ".join(f"{name} {number}" for name, number in env["versions"].items())
+        where = f"Python {env['python']}, {env['machine']}, {env['cores']} cores, {env['threads']} thread(s) a run"
+        lines.append(f"{where}; {versions}.")
+    return lines

@@ -1,0 +1,472 @@
+"""Tables of an experiment: the paper's number, the paper's method here, ours here; and how long a run takes.
+
+A cell that was not run says so, with an estimate; it is never filled in another way.
+"""
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reticent.lab.experiments import LABELS, NONE, Cell, Spec
+from reticent.lab.paper_numbers import PaperValue, paper_values
+
+FAMILIES = {
+    "cosine": "Cosine Classifier",
+    "peft": "PEFT Ensemble",
+    "naive": "Naive",
+    "desai": "Desai et al.",
+    "noncl": "Non-CL, all data at once",
+}
+LABEL_NAMES = {
+    "oracle": "Label Oracle (reads the data)",
+    "base": "Base Dataset",
+    "public-10x": "Public Labels 10x",
+    "public-1000x": "Public Labels 1000x",
+    "released": "Release Labels",
+    "remap-parent": "to the parent",
+    "remap-unknown": "to unknown",
+    "remap-drop": "dropped",
+}
+METRICS = {
+    "accuracy": "average accuracy after the last task, %",
+    "forgetting": "forgetting, %",
+    "known": "number of labels released",
+    "parent": "share of answers whose parent is right, %",
+    "seconds": "seconds to learn all tasks on one thread",
+}
+COUNTS = ("known", "seconds")  # everything else is in percent
+STATISTICS = {
+    "median": "median (second worst, second best seed)",
+    "minmax": "median (minimum, maximum)",
+    "mean": "mean ± standard deviation",
+}
+
+Run = Mapping[str, Any]
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as text.
+
+    Args:
+        title: What it shows.
+        caption: What its numbers are.
+        columns: Headings.
+        rows: One entry per heading.
+        notes: What a reader must know beside it.
+    """
+
+    title: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+# --- what to expect
+
+
+# Seconds of one run of ten tasks on one core of a small machine, where nothing similar has been run here yet.
+_SECONDS = {"cosine": 2.0, "peft": 15.0, "naive": 10.0, "desai": 60.0, "noncl": 15.0, "film": 1_400.0}
+_TIMES = {"cifar100-features": 3.0, "icd10cm": 1.5}
+
+
+@dataclass
+class Estimates:
+    """How long cells take: as long as similar ones did here, else as on the machine this was written on."""
+
+    runs: Mapping[str, Run] = field(default_factory=dict)
+    _seen: dict[Key, list[float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for result in self.runs.values():
+            self.add(result)
+
+    def add(self, result: Run) -> None:
+        """Learns from a run."""
+        if result["status"] == "done":
+            taken = result["seconds"]["learn"] + result["seconds"]["evaluate"]
+            self._seen.setdefault(_like(Cell(**result["cell"])), []).append(taken)
+
+    def seconds(self, cells: Iterable[Cell]) -> float:
+        """Returns the expected processor time of all."""
+        return sum(self._one(cell) for cell in cells)
+
+    def _one(self, cell: Cell) -> float:
+        seen = self._seen.get(_like(cell))
+        if seen:
+            return statistics.mean(seen)
+        kind = "film" if cell.adapter == "film" else cell.family
+        wide = {"public-10x": 8.0, "public-1000x": 20.0}.get(cell.labels, 1.0) if cell.learner != "cosine" else 1.0
+        tuned = 6.0 if cell.learner == "peft-paper" else 1.0
+        return _SECONDS.get(kind, 15.0) * _TIMES.get(cell.data, 1.0) * wide * tuned
+
+
+def _like(cell: Cell) -> Key:
+    return cell.data, cell.learner, cell.adapter, cell.labels, cell.tasks, cell.share is None
+
+
+def duration(seconds: float) -> str:
+    """Says how long something takes.
+
+    >>> duration(42), duration(170), duration(9_000)
+    ('42 s', '3 min', '2.5 h')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 3_600 else f"{seconds / 3_600:.1f} h"
+
+
+# --- tables
+
+
+def tables(
+    spec: Spec,
+    runs: Mapping[str, Run],
+    *,
+    attack: Mapping[str, Any] | None = None,
+    drop: Mapping[str, Any] | None = None,
+) -> list[Table]:
+    """Returns the tables of a spec, one per metric, from whatever has been run."""
+    if spec.kind == "attack":
+        return [_attack(spec, attack)]
+    if spec.kind == "drop":
+        return [_drop(spec, drop)]
+    return [_grid(spec, metric, runs) for metric in spec.metrics]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seed alone, or in a share of which the best is shown.
+
+    Args:
+        spec: What they belong to.
+        metric: What is shown.
+        cells: What should be there.
+        runs: Results by digest.
+    """
+
+    spec: Spec
+    metric: str
+    cells: tuple[Cell, ...]
+    runs: Mapping[str, Run]
+
+    def values(self, column: object) -> list[float]:
+        """Returns what was measured for one column: of the best share, where several were tried."""
+        by_share: dict[float | None, list[float]] = {}
+        for cell in self.cells:
+            result = self.runs.get(cell.digest)
+            value = (
+                None if result is None or result["status"] != "done" else _value(result, self.spec, self.metric, column)
+            )
+            if value is not None:
+                by_share.setdefault(cell.share, []).append(value)
+        return max(by_share.values(), key=statistics.median, default=[])
+
+    def text(self, column: object, estimates: Estimates) -> str:
+        """Returns the entry of one column."""
+        values = self.values(column)
+        seeds = len({cell.seed for cell in self.cells})
+        results = [self.runs.get(cell.digest) for cell in self.cells]
+        bad = sum(result is not None and result["status"] == "failed" for result in results)
+        if values:
+            short = "" if len(values) >= seeds else f" [{len(values)} of {seeds} seeds]"
+            return spread(values, self.spec.statistic, self.metric) + short + (f" [{bad} failed]" if bad else "")
+        if bad:
+            return "*failed*"
+        if any(results):
+            return "-"
+        return f"*not run here* (about {duration(estimates.seconds(self.cells))})"
+
+
+def groups(spec: Spec, metric: str, runs: Mapping[str, Run]) -> dict[Key, dict[tuple[str, str], dict[object, Group]]]:
+    """Returns row -> (data, learner) -> column -> group."""
+    found: dict[Key, dict[tuple[str, str], dict[object, list[Cell]]]] = {}
+    for cell in spec.cells:
+        line = found.setdefault(_row(spec, cell), {}).setdefault((cell.data, cell.learner), {})
+        for column in _columns_of(spec, cell):
+            line.setdefault(column, []).append(cell)
+    return {
+        row: {
+            line: {column: Group(spec, metric, tuple(cells), runs) for column, cells in by_column.items()}
+            for line, by_column in lines.items()
+        }
+        for row, lines in found.items()
+    }
+
+
+def _grid(spec: Spec, metric: str, runs: Mapping[str, Run]) -> Table:
+    made, estimates = groups(spec, metric, runs), Estimates(runs)
+    columns = _columns(spec)
+    rows: list[tuple[str, ...]] = []
+    for row, lines in made.items():
+        heading = _heading(spec, row)
+        for source, values in _printed(spec, metric, row, columns).items():
+            rows.append((*heading, source, *(values.get(column, "") for column in columns)))
+        for (data, learner), by_column in lines.items():
+            entries = (by_column[c].text(c, estimates) if c in by_column else "" for c in columns)
+            rows.append((*heading, f"{_mode(learner)}, {data}", *entries))
+    return Table(
+        title=spec.title if len(spec.metrics) == 1 else f"{spec.title}: {METRICS[metric]}",
+        caption=f"{METRICS[metric].capitalize()}; {STATISTICS[spec.statistic]}; delta 1e-5.",
+        columns=(*_row_names(spec), "source", *(_column_name(spec, column) for column in columns)),
+        rows=tuple(rows),
+        notes=tuple(_notes(spec, metric, made)),
+    )
+
+
+def _value(result: Run, spec: Spec, metric: str, column: object) -> float | None:
+    if spec.columns == "task":
+        value = result["curve"][int(str(column)) - 1]
+    elif spec.columns == "rule":
+        value = result["rules"].get(str(column))
+    elif metric == "seconds":
+        value = result["seconds"]["learn"]
+    else:
+        value = result.get(metric)
+    return None if value is None else float(value) * (1 if metric in COUNTS else 100)
+
+
+def spread(values: Sequence[float], statistic: str, metric: str = "accuracy") -> str:
+    """Returns numbers over seeds as the paper prints them.
+
+    >>> spread([1.0, 2.0, 3.0, 4.0, 5.0], "median"), spread([1.0, 2.0, 3.0], "minmax"), spread([1.0, 3.0], "mean")
+    ('3.0 (2.0, 4.0)', '2.0 (1.0, 3.0)', '2.0 ± 1.4')
+    """
+    digits = 0 if metric in COUNTS else 1
+    if len(values) == 1:
+        return f"{values[0]:.{digits}f}"
+    if statistic == "mean":
+        return f"{statistics.mean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f}"
+    inner = sorted(values)[1:-1] if statistic == "median" and len(values) > 3 else values
+    return f"{statistics.median(values):.{digits}f} ({min(inner):.{digits}f}, {max(inner):.{digits}f})"
+
+
+# --- rows and columns
+
+
+def _row(spec: Spec, cell: Cell) -> Key:
+    """What is the same along a row: everything that varies and is no column."""
+    shown = {
+        "epsilon": cell.epsilon if spec.columns != "epsilon" else None,
+        "family": cell.family,
+        "labels": cell.labels if spec.columns != "labels" else None,
+    }
+    return tuple(shown.values())
+
+
+def _row_names(spec: Spec) -> tuple[str, ...]:
+    several = len({cell.labels for cell in spec.cells}) > 1
+    return tuple(
+        name
+        for name, wanted in (
+            ("epsilon", spec.columns != "epsilon"),
+            ("classifier", True),
+            ("labels", spec.columns != "labels" and several),
+        )
+        if wanted
+    )
+
+
+def _heading(spec: Spec, row: Key) -> tuple[str, ...]:
+    epsilon, family, labels = row
+    parts: dict[str, str] = {
+        "epsilon": NONE if epsilon is None else f"{epsilon:g}",
+        "classifier": str(FAMILIES.get(family, family)),
+        "labels": LABEL_NAMES.get(labels, ""),
+    }
+    return tuple(parts[name] for name in _row_names(spec))
+
+
+def _columns_of(spec: Spec, cell: Cell) -> list[object]:
+    if spec.columns == "task":
+        return list(range(1, cell.tasks + 1))
+    if spec.columns == "rule":
+        return ["argmax", "median", "entropy"]
+    return [getattr(cell, spec.columns)]
+
+
+def _columns(spec: Spec) -> list[object]:
+    columns = dict.fromkeys(column for cell in spec.cells for column in _columns_of(spec, cell))
+    if spec.columns == "labels":
+        return sorted(columns, key=lambda column: LABELS.index(str(column)))
+    return list(columns)
+
+
+def _column_name(spec: Spec, column: object) -> str:
+    if spec.columns == "labels":
+        return LABEL_NAMES[str(column)]
+    if spec.columns == "epsilon":
+        return "no privacy" if column is None else f"epsilon {column:g}"
+    return f"{spec.columns} {column:g}" if isinstance(column, float | int) else str(column)
+
+
+def _mode(learner: str) -> str:
+    if ":" in learner:
+        return "yours"
+    if learner.endswith("-paper"):
+        return "the paper's method here"
+    return "ours here" if learner in ("cosine", "peft") else "baseline here"
+
+
+def _printed(spec: Spec, metric: str, row: Key, columns: Sequence[object]) -> dict[str, dict[object, str]]:
+    """Returns what the paper prints for a row: source -> column -> text."""
+    found: dict[str, dict[object, str]] = {}
+    for value in (v for table in spec.paper for v in paper_values(table)):
+        if value.metric == metric and _matches(spec, value, row):
+            column = None if spec.columns in ("task", "rule") else getattr(value, spec.columns)
+            adapter = f", {value.adapter}" if value.adapter is not None and row[1] != "cosine" else ""
+            if column in columns:
+                found.setdefault(f"paper, {value.data}{adapter}", {})[column] = _as_printed(value)
+    return found
+
+
+def _matches(spec: Spec, value: PaperValue, row: Key) -> bool:
+    epsilon, family, labels = row
+    return (
+        (value.learner in (None, family))
+        and (spec.columns == "epsilon" or value.epsilon == epsilon or not _has_epsilon(spec, value))
+        and (spec.columns == "labels" or value.labels in (None, labels))
+    )
+
+
+def _has_epsilon(spec: Spec, value: PaperValue) -> bool:
+    """The paper's sweep of shares is at epsilon 1 for one data set and at 8 for the other; both are shown."""
+    return not (spec.columns == "share" and value.share is not None)
+
+
+def _as_printed(value: PaperValue) -> str:
+    at = f" at epsilon {value.epsilon:g}" if value.share is not None and value.epsilon not in (None, 1) else ""
+    digits = 0 if value.metric == "known" else 1
+    if value.low is not None and value.high is not None:
+        return f"{value.middle:.{digits}f} ({value.low:.{digits}f}, {value.high:.{digits}f}){at}"
+    return f"{value.middle:.{digits}f}" + (f" ± {value.std:.1f}" if value.std is not None else "") + at
+
+
+# --- notes
+
+
+def _notes(spec: Spec, metric: str, made: Mapping[Key, Any]) -> list[str]:
+    notes = []
+    if spec.columns != "share" and any(len({c.share for c in g.cells}) > 1 for g in _all(made)):
+        notes.append("In the paper's split, the best of the shares tried is shown, as the paper chose it.")
+    if metric in ("accuracy", "forgetting") and spec.columns != "share":
+        notes += behind(spec, metric, made)
+    return notes
+
+
+def behind(spec: Spec, metric: str, made: Mapping[Key, Any]) -> list[str]:
+    """Returns one line for each place where our default did worse than the paper's method, by the middle value."""
+    middle: Callable[[Sequence[float]], float] = statistics.mean if spec.statistic == "mean" else statistics.median
+    sign = -1 if metric == "forgetting" else 1
+    lines = []
+    for row, by_line in made.items():
+        for (data, learner), columns in by_line.items():
+            theirs = by_line.get((data, f"{learner}-paper"))
+            if theirs is None:
+                continue
+            for column, group in columns.items():
+                ours, paper = group.values(column), theirs[column].values(column) if column in theirs else []
+                if ours and paper and sign * (middle(ours) - middle(paper)) < -0.05:
+                    where = ", ".join([*_heading(spec, row), _column_name(spec, column), data])
+                    lines.append(
+                        f"Ours is behind: {where}: {middle(ours):.1f}, the paper's method {middle(paper):.1f}."
+                    )
+    return lines
+
+
+def _all(made: Mapping[Key, Any]) -> Iterable[Group]:
+    return (group for lines in made.values() for columns in lines.values() for group in columns.values())
+
+
+# --- experiments without data
+
+
+def _attack(spec: Spec, found: Mapping[str, Any] | None) -> Table:
+    columns = ("published by", "the target is", "epsilon", "accuracy of the attacker", "limits", "bound", "")
+    caption = "One person with a rare label is in the data or not; the attacker sees what is published."
+    if found is None:
+        return Table(spec.title, caption, columns, (("*not run here* (about 1 min)", *[""] * 6),))
+    rows = tuple(
+        (
+            point["target"],
+            point["game"],
+            f"{point['epsilon']:g}",
+            f"{point['accuracy']:.3f}",
+            f"{point['interval'][0]:.3f} to {point['interval'][1]:.3f}",
+            f"{point['bound']:.3f}",
+            "leaks" if point["broken"] else "within the bound",
+        )
+        for point in found["points"]
+    )
+    return Table(spec.title, caption, columns, rows)
+
+
+def _drop(spec: Spec, found: Mapping[str, Any] | None) -> Table:
+    if found is None:
+        return Table(spec.title, "", ("mechanism",), (("*not run here* (about 1 s)",),))
+    sizes = found["curves"][0]["sizes"]
+    rows = tuple(
+        (f"{curve['epsilon']:g}", curve["mechanism"], *(f"{p:.3f}" for p in curve["probability"]))
+        for curve in found["curves"]
+    )
+    caption = f"Chance that a new label is dropped, by the size of its class; delta {found['delta']:g}, exact."
+    return Table(spec.title, caption, ("epsilon", "mechanism", *map(str, sizes)), rows)
+
+
+# --- text
+
+
+def markdown(table: Table) -> str:
+    """Returns a table as Markdown.
+
+    >>> print(markdown(Table("T", "C.", ("a", "b"), (("1", "2"),))))
+    ## T
+    <BLANKLINE>
+    C.
+    <BLANKLINE>
+    | a | b |
+    |---|---|
+    | 1 | 2 |
+    <BLANKLINE>
+    """
+    lines = [f"## {table.title}", "", table.caption, ""]
+    lines += [_line(table.columns), _line("---" for _ in table.columns).replace(" ", "")]
+    lines += [_line(entry.replace("|", "\\|") for entry in row) for row in table.rows]
+    lines += ["", *(f"- {note}" for note in table.notes)] if table.notes else []
+    return "\n".join(lines) + "\n"
+
+
+def _line(entries: Iterable[str]) -> str:
+    return f"| {' | '.join(entries)} |"
+
+
+_LATEX = {"&": "\\&", "%": "\\%", "_": "\\_", "#": "\\#", "$": "\\$", "{": "\\{", "}": "\\}", "±": "$\\pm$"}
+
+
+def latex(table: Table) -> str:
+    r"""Returns a table as LaTeX, for booktabs.
+
+    >>> print(latex(Table("T", "50 %.", ("a",), (("1 ± 2",),))).splitlines()[5])
+    1 $\pm$ 2 \\
+    """
+    lines = [
+        "\\begin{table}",
+        f"\\caption{{{_escaped(table.title)}. {_escaped(table.caption)}}}",
+        f"\\begin{{tabular}}{{{'l' * len(table.columns)}}}",
+        "\\toprule",
+        " & ".join(map(_escaped, table.columns)) + " \\\\ \\midrule",
+        *(" & ".join(map(_escaped, row)) + " \\\\" for row in table.rows),
+        "\\bottomrule",
+        "\\end{tabular}",
+        *(f"% {note}" for note in table.notes),
+        "\\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    plain = text.replace("*", "").replace("\\", "/")
+    return "".join(_LATEX.get(letter, letter) for letter in plain)
