@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 
-.PHONY: demo test test-slow lint docs bench-speed clean
+.PHONY: demo test test-slow lint docs bench bench-full bench-speed clean
 
 demo: .venv/ready
 	$(BIN)/reticent demo --out demo
@@ -21,6 +21,17 @@ lint: .venv/ready
 
 docs: .venv/ready
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+# The paper's findings in minutes; data sets that are not in DATA are left out. See docs/reproducing-the-paper.md.
+DATA ?= ../shared/data
+bench: .venv/ready
+	$(BIN)/reticent bench quick --data $(DATA) --out results/quick
+	$(BIN)/reticent report results/quick
+
+# Everything that needs neither a network nor a GPU: hours, resumable.
+bench-full: .venv/ready
+	$(BIN)/reticent bench all --data $(DATA) --out results/full --page docs/results.md
+	$(BIN)/reticent report results/full
 
 # The peers (Opacus, OpenDP, python-dp) are only needed here.
 bench-speed: .venv/ready

@@ -147,7 +147,7 @@ def training_plan(
 
     A rule of thumb, measured with disjoint tasks and a head alone on CLINC150, ICD-10-CM and CIFAR-100: Cosine adds one
     noise to a class's sum, training spreads its budget over steps. Cosine was better from a signal of about 15 to
-    251, training at 833 (docs/peft.md); below 10 neither is of use. `rt.compare` on proxy data knows better.
+    251, training at 833 (docs/results.md); below 10 neither is of use. `rt.compare` on proxy data knows better.
 
     Example:
         >>> training_plan(Budget(epsilon=1.0, delta=1e-5), class_size=100).likely_better

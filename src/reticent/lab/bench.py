@@ -36,6 +36,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 DROP_DELTA = 1e-7  # of the paper's second figure
 DROP_EPSILONS = (0.1, 0.5, 1.0, 2.0, 8.0)
 _DROP_SIZES = (1, 2, 3, 5, 7, 10, 13, 15, 20, 25, 30, 40, 50, 70, 100, 150, 200, 300, 500)
+STREAMS = "streams.json"
 _PATIENCE = 5.0  # seconds a worker gets to end by itself
 
 Run = Mapping[str, Any]
@@ -150,17 +151,28 @@ def run(
         wanted = {cell.digest: cell for spec in specs for cell in spec.cells}
         queue = deque(cell for key, cell in wanted.items() if key not in done)
         outcome = _Pool(folder, Workspace(data, out), workers, threads, say).run(queue)
-        write_tables(specs, folder, outcome.missing)
+        _write_streams(specs, folder, Workspace(data, out), outcome.missing)
+        write_tables(specs, folder)
     if outcome.missing and not any(cell.data not in outcome.missing for spec in specs for cell in spec.cells):
         raise MissingData(" ".join(outcome.missing.values()))
     return outcome
 
 
-def write_tables(specs: Sequence[Spec], folder: Folder, missing: Mapping[str, str] | None = None) -> None:
+def _write_streams(specs: Sequence[Spec], folder: Folder, place: Workspace, missing: Mapping[str, str]) -> None:
+    """Adds how many examples a blurry class has in each task: the panel beside the paper's figure."""
+    panel = folder.read(STREAMS) or {}
+    first = {(cell.data, f"{cell.ratio:g}"): cell for spec in specs for cell in spec.cells if cell.ratio}
+    for (name, ratio), cell in first.items():
+        if name not in missing and ratio not in panel.setdefault(name, {}):
+            panel[name][ratio] = cells.examples_of_a_blurry_class(cell, place.load(cell))
+    folder.write(STREAMS, json.dumps(panel, indent=1))
+
+
+def write_tables(specs: Sequence[Spec], folder: Folder) -> None:
     """Writes the tables of these specs as JSON, Markdown and LaTeX, and all runs as one Parquet file."""
     runs = folder.runs()
     for spec in specs:
-        made = tables.tables(spec, runs, attack=folder.read("attack.json"), drop=folder.read("drop.json"))
+        made = tables.tables(spec, runs, extra=folder.read)
         folder.write(f"tables/{spec.name}.json", json.dumps([asdict(table) for table in made], indent=1))
         folder.write(f"tables/{spec.name}.md", "\n".join(tables.markdown(table) for table in made))
         folder.write(f"tables/{spec.name}.tex", "\n".join(tables.latex(table) for table in made))

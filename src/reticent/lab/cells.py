@@ -262,6 +262,13 @@ def run(cell: Cell, place: Workspace) -> dict[str, Any]:
     return result
 
 
+def examples_of_a_blurry_class(cell: Cell, data: Data) -> list[float]:
+    """Returns how many examples a blurry class has in its home task and in the tasks that follow."""
+    train, _ = data.rows(cell.seed)
+    stream = Stream(tasks=cell.tasks, ratio=cell.ratio / 100, seed=cell.seed)
+    return stream.of_a_blurry_class(np.concatenate([data.labels, data.unseen_labels])[train])
+
+
 def failed(cell: Cell, error: str) -> dict[str, Any]:
     """Returns the result of a run that did not come to its end."""
     return {

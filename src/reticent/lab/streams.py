@@ -83,3 +83,15 @@ class Stream:
         table = np.zeros((len(classes), self.tasks), dtype=np.int64)
         np.add.at(table, (index, self.tasks_of(labels)), 1)
         return table
+
+    def of_a_blurry_class(self, labels: npt.ArrayLike) -> list[float]:
+        """Returns how many examples a blurry class has in its home task, in the next one, and so on; in the mean.
+
+        >>> Stream(tasks=2, ratio=1.0, blurry=1.0).of_a_blurry_class(np.repeat(["a", "b"], 1000))[0] < 600
+        True
+        """
+        homes = np.array(list(self.homes(labels).values()))
+        table = self.examples(labels)
+        from_home = np.stack([np.roll(row, -home) for row, home in zip(table, homes, strict=True)])
+        blurry = from_home[from_home[:, 1:].sum(axis=1) > 0]
+        return [float(mean) for mean in blurry.mean(axis=0)] if len(blurry) else []

@@ -122,19 +122,20 @@ def duration(seconds: float) -> str:
 # --- tables
 
 
-def tables(
-    spec: Spec,
-    runs: Mapping[str, Run],
-    *,
-    attack: Mapping[str, Any] | None = None,
-    drop: Mapping[str, Any] | None = None,
-) -> list[Table]:
-    """Returns the tables of a spec, one per metric, from whatever has been run."""
+def tables(spec: Spec, runs: Mapping[str, Run], *, extra: Callable[[str], Any] = lambda name: None) -> list[Table]:
+    """Returns the tables of a spec, one per metric, from whatever has been run.
+
+    Args:
+        spec: What to show.
+        runs: Results by the digests of their cells.
+        extra: Returns what another file of the results folder holds, by its name, or None.
+    """
     if spec.kind == "attack":
-        return [_attack(spec, attack)]
+        return [_attack(spec, extra("attack.json"))]
     if spec.kind == "drop":
-        return [_drop(spec, drop)]
-    return [_grid(spec, metric, runs) for metric in spec.metrics]
+        return [_drop(spec, extra("drop.json"))]
+    made = [_grid(spec, metric, runs) for metric in spec.metrics]
+    return [*made, *_panel(spec, extra("streams.json"))] if spec.columns == "ratio" else made
 
 
 @dataclass(frozen=True)
@@ -414,6 +415,23 @@ def _drop(spec: Spec, found: Mapping[str, Any] | None) -> Table:
     )
     caption = f"Chance that a new label is dropped, by the size of its class; delta {found['delta']:g}, exact."
     return Table(spec.title, caption, ("epsilon", "mechanism", *map(str, sizes)), rows)
+
+
+def _panel(spec: Spec, found: Mapping[str, Any] | None) -> list[Table]:
+    """How examples of a blurry class are spread: the panel beside the paper's figure."""
+    mine = {cell.data for cell in spec.cells}
+    rows = [
+        (data, f"{ratio}", f"{by_task[0]:.1f}", f"{statistics.mean(by_task[1:]):.1f}")
+        for data, by_ratio in (found or {}).items()
+        for ratio, by_task in by_ratio.items()
+        if data in mine and len(by_task) > 1
+    ]
+    title, caption = (
+        "Examples of a blurry class and task",
+        "Mean over the blurry classes, half of all, of the first seed.",
+    )
+    columns = ("data", "ratio", "in its home task", "in each other task")
+    return [Table(title, caption, columns, tuple(rows))] if rows else []
 
 
 # --- text

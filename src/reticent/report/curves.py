@@ -158,6 +158,32 @@ def dropped(drop: Mapping[str, Any]) -> list[str]:
     return [grid(plots)]
 
 
+def spread(streams: Mapping[str, Any]) -> list[str]:
+    """Draws how examples of a blurry class are spread over tasks: one plot per data set, one line per ratio.
+
+    >>> spread({"toy": {"50": [60.0, 40.0]}})[0].count("<figure")
+    1
+    """
+    plots = []
+    for data, by_ratio in streams.items():
+        lines = {ratio: by_task for ratio, by_task in by_ratio.items() if by_task}
+        if not lines:
+            continue
+        longest = max(len(by_task) for by_task in lines.values())
+        x = svg.marked("tasks after its home task", {float(t): str(t) for t in range(longest)})
+        y = svg.linear("examples in a task", [0.0, *(n for by_task in lines.values() for n in by_task)])
+        series = [
+            svg.Series(
+                name=f"{ratio} % blurry",
+                style=i,
+                points=[svg.Point(x=float(t), y=n, at=f"{t} later", value=f"{n:.4g}") for t, n in enumerate(by_task)],
+            )
+            for i, (ratio, by_task) in enumerate(list(lines.items())[: svg.MOST_SERIES])
+        ]
+        plots.append(svg.plot(data, series, x, y, facts={"data": data}))
+    return [grid(plots)] if plots else []
+
+
 def _draw(drawn: Drawn, x: svg.Axis, label: str, *, bars: bool = False) -> list[str]:
     """All plots of a data set share their axes, so that they can be compared."""
     points = [p for _, series in drawn for s in series for p in s.points]

@@ -21,6 +21,7 @@ def results_page(
     *,
     attack: Mapping[str, Any] | None = None,
     drop: Mapping[str, Any] | None = None,
+    streams: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
 ) -> str:
     """Returns a self-contained page about the runs of a benchmark.
@@ -31,6 +32,7 @@ def results_page(
         tables: As in `tables/*.json`.
         attack: As in `attack.json`.
         drop: As in `drop.json`.
+        streams: As in `streams.json`: data set -> ratio -> examples of a blurry class, from its home task on.
         notes: Sentences for the top of the page.
 
     Example:
@@ -46,6 +48,7 @@ def results_page(
         "Accuracy against epsilon": _plots(best, curves.accuracy_by_epsilon),
         "Accuracy against the share of the budget for labels": _share(found),
         "Accuracy against the blurry ratio": _blurry(best),
+        "Examples of a blurry class by task": curves.spread(streams) if streams else [],
         "Forgetting": _forgetting(best),
         "Released labels by class size": _plots(
             best, curves.by_size, "Markers: share of labels that were released. Dotted: as planned."
