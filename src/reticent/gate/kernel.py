@@ -8,18 +8,25 @@ import numpy as np
 import numpy.typing as npt
 
 
-def _compiled(function: Callable[..., None]) -> Callable[..., None]:
-    """Compiles when first called, and keeps the result on disk where there is a place for it."""
-    # Sums may be reassociated, so that they fill vector registers; nothing is assumed about NaN or infinity.
-    settings: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract"}}
-    try:
-        compiled: Callable[..., None] = numba.njit(cache=True, **settings)(function)
-    except RuntimeError:  # a read-only installation without a home
-        compiled = numba.njit(**settings)(function)
-    return compiled
+def compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compiles a loop when it is first called, and keeps the result on disk where there is a place for it.
+
+    Args:
+        *fastmath: What the compiler may assume, by LLVM's names; never anything about NaN or infinity.
+    """
+    settings: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath)}
+
+    def compile_loop(function: Callable[..., Any]) -> Callable[..., Any]:
+        try:
+            loop: Callable[..., Any] = numba.njit(cache=True, **settings)(function)
+        except RuntimeError:  # a read-only installation without a home
+            loop = numba.njit(**settings)(function)
+        return loop
+
+    return compile_loop
 
 
-@_compiled
+@compiled("reassoc", "contract")  # sums may change their order, so that they fill vector registers
 def add_unit_rows(
     sums: npt.NDArray[np.float64],
     features: npt.NDArray[Any],

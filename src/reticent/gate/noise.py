@@ -28,11 +28,9 @@ Words = npt.NDArray[np.uint64]
 _CHUNK = 1 << 14
 _ZEROS = bytes(8 * _CHUNK)
 _WORD = 2.0**-64
-# A draw is decided in float64 unless it lies this close (in standard deviations) to a half-integer. Up to _TAIL this
-# covers the error of ndtri (measured 1.2e-15), the width of 63 bits (6e-15) and the rounding of sigma * z.
-_MARGIN = 1e-14
-# Further out (about 4 draws in a million) the exact path decides: there 63 bits are not fine enough.
-_TAIL = 4.6
+# A draw is decided in float64 unless it lies as close to a half-integer as `normal.pieces` bounds the error of its
+# octave (1e-15 to 3e-12 standard deviations). A hair more, on the grid, covers the arithmetic of this comparison.
+_NEAR_HALF = 0.5 - 2.0**-50
 _LARGEST_SIGMA = 2.0**52
 # Error of a probability computed with 64 bits more than were drawn, in units of the last bit drawn: far below this.
 _HAIR = 2.0**-32
@@ -46,6 +44,7 @@ class NoiseSource:
         noise.                                                          test_forked_child_draws_other_noise
       - It cannot be copied or pickled: the same noise is never used twice.     test_source_cannot_be_copied
       - `rounded_gaussian` has exactly the law of round(N(0, sigma^2)).  test_rounded_gaussian_follows_its_pmf
+      - It is a function of the random bits alone, whatever the error of float64.   test_same_integers_as_by_scipy
       - `coins` compare 256 bits with a probability given to 256 bits.   test_coins_are_exact_in_the_tail
       - `below` and `heads` have exactly the probabilities they are given: what float64 cannot decide is decided in
         high precision, with more bits.                                  test_both_roads_of_coins_agree
@@ -188,35 +187,22 @@ class NoiseSource:
             raise errors.InvalidValue(f"Expected 0 < sigma <= 2^52 on the integer grid, got {sigma}.")
         out = np.empty(shape, dtype=np.int64)
         flat = out.reshape(-1)
-        z, k, gap = np.empty(_CHUNK), np.empty(_CHUNK), np.empty(_CHUNK)
         for start in range(0, flat.size, _CHUNK):
             part = flat[start : start + _CHUNK]
-            self._fill(part, sigma, z[: part.size], k[: part.size], gap[: part.size])
+            self._round(self.words(part.size).view(np.int64), float(sigma), part)
         return out
 
-    def _fill(
-        self,
-        out: Ints,
-        sigma: float,
-        z: npt.NDArray[np.float64],
-        k: npt.NDArray[np.float64],
-        gap: npt.NDArray[np.float64],
-    ) -> None:
-        """Draws one cache-sized chunk: 63 bits give a tail probability up to 1/2, the sign bit the side."""
-        words = self.words(out.size).view(np.int64)
-        signed = words * _WORD
-        np.abs(signed, out=z)
-        with np.errstate(invalid="ignore"):  # a word of zeros is minus infinity until it is settled below
-            ndtri(z, out=z)
-            z *= sigma  # <= 0
-            np.rint(z, out=k)
-            np.subtract(z, k, out=gap)
-            np.abs(gap, out=gap)
-            doubtful = gap >= 0.5 - _MARGIN * sigma
-            doubtful |= z <= -_TAIL * sigma
-            np.copysign(k, signed, out=k)
-            np.copyto(out, k, casting="unsafe")
-        for index in np.flatnonzero(doubtful):
+    def _round(self, words: Ints, sigma: float, out: Ints) -> None:
+        """Turns one cache-sized chunk of words into rounded Gaussians; high precision decides what float64 cannot.
+
+        63 bits give a tail probability up to 1/2, the sign bit the side.
+        """
+        from reticent.gate import normal  # compiled when first used: predicting never needs it
+
+        polynomials, bound = normal.pieces()
+        doubtful = np.empty(words.size, dtype=np.int64)
+        found = normal.round_words(words, sigma, polynomials, _NEAR_HALF - sigma * bound, out, doubtful)
+        for index in doubtful[:found].tolist():
             word = int(words[index])
             out[index] = self._settle(word, sigma) if word >= 0 else -self._settle(~word, sigma)
 
