@@ -15,6 +15,9 @@ import pytest
 from reticent import Budget, events, planning
 from reticent.cli import app, main
 from reticent.gate.ledger import FILE_NAME, Ledger
+from reticent.lab import experiments
+from reticent.lab.bench import Folder
+from tests.lab.tiny import DATA, done, write_features
 
 VERBS = [
     ["plan"],
@@ -26,6 +29,8 @@ VERBS = [
     ["audit"],
     ["attack", "labels"],
     ["demo"],
+    ["bench"],
+    ["report"],
 ]
 
 
@@ -346,3 +351,140 @@ def test_bad_lessons_are_one_sentence(started):
     assert "--public" in refused(reticent(*scores, "--public", "--epsilon", 1))
     out = started / "no" / "out.csv"
     assert "Cannot write" in refused(reticent("predict", march, "--model", model, *NUMBERS, "-o", out))
+
+
+# --- experiments
+
+SPEC = f"""
+title = "Mine"
+data = "{DATA}"
+learner = ["cosine-paper", "cosine"]
+labels = ["oracle", "base"]
+tasks = 3
+seeds = 2
+"""
+
+
+@pytest.fixture
+def bench(tmp_path):
+    """A spec whose runs are all there: nothing is left to run."""
+    (tmp_path / "mine.toml").write_text(SPEC)
+    with Folder(tmp_path / "results") as folder:
+        for cell in experiments.spec(str(tmp_path / "mine.toml")).cells:
+            folder.write(f"runs/{cell.digest}.json", json.dumps(done(cell, 0.5 if cell.labels == "base" else 0.7)))
+    return ["bench", tmp_path / "mine.toml", "--data", tmp_path / "data", "--out", tmp_path / "results"]
+
+
+@pytest.mark.parametrize("words", [["bench"], ["bench", "--list"], ["bench", "labels", "--list"]])
+def test_bench_lists_what_there_is(tmp_path, words):
+    done = reticent(*words, "--out", tmp_path / "results")
+    assert done.returncode == 0
+    rows = {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
+    assert set(experiments.names()) <= rows
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bench_lists_for_scripts(bench, tmp_path):
+    entries = json.loads(reticent("bench", "--list", "--json", "--out", tmp_path / "results").stdout)
+    assert [entry["name"] for entry in entries] == list(experiments.names())
+    assert all(entry["done"] + entry["failed"] <= entry["runs"] and entry["left"] for entry in entries)
+
+
+def test_bench_writes_tables_and_a_page(bench, tmp_path):
+    done = reticent(*bench, "--page", tmp_path / "page.md")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == (
+        "reproduced: Base Dataset below Label Oracle (the paper's Cosine, epsilon 1): base 50.0, oracle 70.0"
+    )
+    assert lines[-1] == f"0 run(s), 0 failed. Tables: {tmp_path / 'results' / 'tables'}"
+    page = (tmp_path / "page.md").read_text()
+    assert f"Written by `reticent bench {tmp_path / 'mine.toml'} --data" in page
+    assert "| 50.0 (50.0, 50.0) |" in page
+    tables = tmp_path / "results" / "tables"
+    assert {file.name for file in tables.iterdir()} == {"mine.json", "mine.md", "mine.tex"}
+    assert (tables / "mine.md").read_text() in page
+
+
+def test_bench_shows_all_of_a_spec_of_which_it_ran_a_part(bench, tmp_path):
+    (tmp_path / "mine.toml").write_text(SPEC.replace("seeds = 2", "seeds = 5"))
+    facts = json.loads(reticent(*bench, "--seeds", 2, "--only", "cosine", "--json").stdout)
+    assert (facts["ran"], facts["failed"], facts["missing"], facts["private"]) == (0, 0, {}, False)
+    assert facts["tables"]["mine"][0]["rows"][0][-1] == "50.0 (50.0, 50.0) [2 of 5 seeds]"
+
+
+def test_bench_runs_and_says_what_failed(tmp_path):
+    write_features(tmp_path / "data")
+    fails = 'data = "{data}"\nlearner = "{learner}"\nepsilon = 8\ntasks = 3\nseeds = 1'
+    (tmp_path / "good.toml").write_text(fails.format(data=DATA, learner="cosine"))
+    (tmp_path / "bad.toml").write_text(fails.format(data=DATA, learner="no.such:Learner"))
+    (tmp_path / "gone.toml").write_text(fails.format(data="clinc150", learner="cosine"))
+    specs = [tmp_path / name for name in ("good.toml", "bad.toml", "gone.toml")]
+    done = reticent("bench", *specs, "--data", tmp_path / "data", "--out", tmp_path / "results", "--workers", 1)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stdout + done.stderr
+    good, bad, gone, *_, last = done.stdout.splitlines()
+    assert re.fullmatch(rf"{DATA} cosine base epsilon 8 seed 0: \d+\.\d %; 2 to go, about \d+ s", good)
+    assert "failed: InvalidValue: Expected a learner at no.such:Learner" in bad
+    assert gone.startswith("clinc150 needs clinc150_data_full.json in the data folder (--data)")
+    assert last.startswith("2 run(s), 1 failed.")
+
+
+def test_bench_without_any_data_is_one_sentence(tmp_path):
+    (tmp_path / "mine.toml").write_text(SPEC)
+    out = tmp_path / "results"
+    done = reticent("bench", tmp_path / "mine.toml", "--data", tmp_path, "--out", out, "--workers", 1, "--json")
+    assert "needs cifar100_efficientnet_lite0.npz in the data folder" in refused(done)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["magic"], "No spec is called magic. There are aggregation"),
+        (["absent.toml"], "Expected a spec at absent.toml"),
+        (["labels", "--seeds", "0"], "Expected seeds >= 1"),
+        (["labels", "--workers", "0"], "Expected workers >= 1"),
+        (["labels", "--threads", "0"], "Expected threads >= 1"),
+        (["labels", "--only", "mnist", "--only", "cosine"], "No cell of labels is left by --only mnist --only cosine"),
+        (["labels", "--page", "no/where/page.md"], "Expected --page in an existing folder"),
+        (["labels", "--workers", "two"], "workers"),
+    ],
+)
+def test_bad_benches_are_one_sentence(tmp_path, monkeypatch, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    assert sentence in refused(reticent("bench", *words))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bench_refuses_folders_that_are_not_its_own(bench, tmp_path):
+    with Folder(tmp_path / "results"):
+        assert "Another runner is at work" in refused(reticent(*bench))
+    assert reticent(*bench).returncode == 0
+    (tmp_path / "results" / "bench.json").write_text('{"format": 1, "version": "0.0.1"}')
+    assert "holds results of reticent 0.0.1" in refused(reticent(*bench))
+    assert "holds results of reticent 0.0.1" in refused(reticent("report", tmp_path / "results"))
+    (tmp_path / "file").write_text("")
+    assert "Cannot write results to" in refused(reticent(*bench[:-1], tmp_path / "file"))
+
+
+def test_report_of_results_and_of_a_model(bench, started):
+    assert reticent(*bench).returncode == 0
+    results = bench[-1]
+    done = reticent("report", results)
+    assert done.stdout == f"Wrote {results / 'report.html'}.\n"
+    march = write_csv(started / "march.csv", ["E10", "E11"])
+    assert reticent("learn", march, "--model", started / "model", *NUMBERS, "--label", "code").returncode == 0
+    assert reticent("report", started / "model", "--out", started / "model.html").returncode == 0
+    pages = [(results / "report.html").read_text(), (started / "model.html").read_text()]
+    for page in pages:
+        assert page.startswith("<!doctype html>")
+        assert not re.search(r'(src|href)="(?!#)', page)  # self-contained: nothing is fetched
+    assert "Base Dataset below Label Oracle" in pages[0]
+    assert "march" in pages[1]
+    assert "E10" not in pages[1]
+
+
+def test_bad_reports_are_one_sentence(bench, tmp_path):
+    assert "holds no results. Run: reticent bench" in refused(reticent("report", tmp_path / "nothing"))
+    out = tmp_path / "no" / "where.html"
+    assert "Cannot write" in refused(reticent("report", tmp_path / "results", "--out", out))

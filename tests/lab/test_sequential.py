@@ -5,6 +5,7 @@ import pytest
 
 import reticent as rt
 from reticent import accounting, errors
+from reticent.gate.noise import NoiseSource
 from reticent.lab.baselines import experiment, without_noise
 from reticent.lab.sequential import Desai, Naive, projected
 
@@ -84,6 +85,28 @@ def test_every_learner_also_trains_without_privacy(make):
     assert "infinity" in model.privacy_statement()
     with pytest.raises(errors.BudgetExceeded):
         stream(rt.ContinualClassifier(labels=SPACE, learner=make(without_noise(FAST)), budget=BUDGET))
+
+
+@pytest.mark.parametrize("make", [Naive, lambda p: Desai(p, tasks=2)])
+def test_a_model_from_a_file_is_trained_further_as_it_would_have_been(make, tmp_path):
+    """A file has the parameters in another order than the gradients."""
+    (x, y), (more, names) = data("ab", 60), data("cd", 60)
+    last = []
+    for stored in (False, True):
+        model = rt.ContinualClassifier(
+            labels=SPACE, learner=make(FAST), budget=BUDGET, path=tmp_path / str(stored), noise=NoiseSource.seeded(1)
+        )
+        model.learn_task(x, y, name="march")
+        if stored:
+            learner = make(FAST)
+            if isinstance(learner, Desai):
+                learner.remember(x, SPACE.rows(y, SPACE.space))
+            model = rt.load(tmp_path / str(stored), learner=learner)
+        model.set_params(noise=NoiseSource.seeded(2)).learn_task(more, names, name="april")
+        last.append(model.releases[-1].parameters)
+    assert {name: value.tolist() for name, value in last[0].items()} == {
+        name: value.tolist() for name, value in last[1].items()
+    }
 
 
 def test_one_head_needs_public_labels():

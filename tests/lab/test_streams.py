@@ -29,6 +29,32 @@ def test_ratio_is_the_chance_to_leave_home_included():
     assert at_home == pytest.approx(0.5 + 0.5 / 5, abs=0.02)
 
 
+@pytest.mark.parametrize("tasks", [1, 3, 5, 20])
+def test_homes_are_where_a_disjoint_class_is(tasks):
+    stream = Stream(tasks=tasks, seed=3)
+    homes = stream.homes(LABELS)
+    assert [homes[label] for label in LABELS.tolist()] == stream.tasks_of(LABELS).tolist()
+    assert set(homes.values()) == set(range(tasks))  # no task is left without
+    assert homes != Stream(tasks=tasks, seed=4).homes(LABELS) or tasks == 1
+
+
+def test_homes_do_not_depend_on_blurriness_nor_on_examples():
+    homes = Stream(tasks=5, seed=3).homes(LABELS)
+    blurry = Stream(tasks=5, ratio=0.5, blurry=1.0, seed=3)
+    assert blurry.homes(LABELS) == homes
+    assert blurry.homes(LABELS[::100]) == homes
+    most = blurry.examples(LABELS).argmax(axis=1)
+    assert dict(zip(np.unique(LABELS).tolist(), most.tolist(), strict=True)) == homes
+
+
+def test_a_blurry_class_has_most_at_home():
+    assert Stream(tasks=5, seed=3).of_a_blurry_class(LABELS) == []
+    by_task = Stream(tasks=5, ratio=0.5, seed=3).of_a_blurry_class(LABELS)
+    assert sum(by_task) == pytest.approx(500)
+    assert by_task[0] == pytest.approx(500 * (0.5 + 0.5 / 5), rel=0.1)
+    assert by_task[1:] == pytest.approx([500 * 0.5 / 5] * 4, rel=0.2)
+
+
 def test_split_keeps_names_and_rows():
     x = np.arange(len(LABELS))[:, None]
     parts = list(Stream(tasks=4, ratio=0.3, seed=1).split(x, LABELS))

@@ -155,18 +155,23 @@ def bench(
             table.add_row(*(str(entry[key]) for key in ("name", "title", "data", "runs", "done", "failed", "left")))
         console().print(table)
         return
-    chosen = [experiments.spec(n) for name in names for n in (results.OFFLINE if name == "all" else (name,))]
-    chosen = [experiments.narrowed(spec, seeds=seeds, only=tuple(only or ())) for spec in chosen]
+    wanted = [experiments.spec(n) for name in names for n in (results.OFFLINE if name == "all" else (name,))]
+    sys.path.append(str(Path.cwd()))  # a learner of the user's own lies beside the spec; workers take the path over
+    chosen = [experiments.narrowed(spec, seeds=seeds, only=tuple(only or ())) for spec in wanted]
+    if not any(spec.cells or spec.kind != "grid" for spec in chosen):
+        raise errors.InvalidValue(f"No cell of {', '.join(names)} is left by --only {' --only '.join(only or ())}.")
+    if page is not None and not page.parent.is_dir():
+        raise errors.InvalidValue(f"Expected --page in an existing folder, got {page}.")
     terminal = console()
     outcome = runner.run(
         chosen,
         data=data,
         out=out,
-        workers=workers or os.cpu_count() or 1,
+        shown=wanted,
+        workers=(os.cpu_count() or 1) if workers is None else workers,
         threads=threads,
         say=(lambda text: None) if as_json else lambda text: terminal.print(text, highlight=False, markup=False),
     )
-    wanted = [experiments.spec(n) for name in names for n in (results.OFFLINE if name == "all" else (name,))]
     findings = results.findings(runner.Folder(out).runs())
     if page is not None:
         page.write_text(results.markdown(wanted, out, command=_command()), encoding="utf-8")

@@ -10,6 +10,7 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,19 +64,22 @@ class Folder:
         """Takes the folder for one runner; refuses one that another holds, or that another version wrote."""
         try:
             (self.path / "runs").mkdir(parents=True, exist_ok=True)
+            self._lock = (self.path / "lock").open("w")
         except OSError as error:
             raise errors.InvalidValue(f"Cannot write results to {self.path}: {error.strerror}.") from error
-        self._lock = (self.path / "lock").open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            if not (self.path / "bench.json").exists():
+                self.write("bench.json", json.dumps({"format": cells.FORMAT, "version": reticent.__version__}))
+            self.check()
+        except BlockingIOError as error:
             self._lock.close()
             raise errors.InvalidValue(
                 f"Another runner is at work in {self.path}. Wait for it, or choose another --out."
             ) from error
-        if not (self.path / "bench.json").exists():
-            self.write("bench.json", json.dumps({"format": cells.FORMAT, "version": reticent.__version__}))
-        self.check()
+        except BaseException:
+            self._lock.close()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -86,7 +90,10 @@ class Folder:
         file = self.path / "bench.json"
         if not file.exists():
             raise errors.InvalidValue(f"{self.path} holds no results. Run: reticent bench NAME --out {self.path}")
-        made = json.loads(file.read_text(encoding="utf-8"))
+        try:
+            made = dict(json.loads(file.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise errors.InvalidValue(f"{file} cannot be read. Choose another --out.") from error
         if made != {"format": cells.FORMAT, "version": reticent.__version__}:
             raise errors.InvalidValue(
                 f"{self.path} holds results of reticent {made.get('version')} (format {made.get('format')}); this is "
@@ -129,6 +136,7 @@ def run(
     *,
     data: Path,
     out: Path,
+    shown: Sequence[Spec] | None = None,
     workers: int = 2,
     threads: int = 1,
     say: Say = lambda text: None,
@@ -139,6 +147,7 @@ def run(
         specs: What to run.
         data: Folder of data sets.
         out: Results folder; made if it is not there.
+        shown: What to write tables of, where more than is run now; cells that were not run say so.
         workers: Processes at once.
         threads: Of each process.
         say: Is told of each run as it ends.
@@ -152,8 +161,9 @@ def run(
         queue = deque(cell for key, cell in wanted.items() if key not in done)
         outcome = _Pool(folder, Workspace(data, out), workers, threads, say).run(queue)
         _write_streams(specs, folder, Workspace(data, out), outcome.missing)
-        write_tables(specs, folder)
-    if outcome.missing and not any(cell.data not in outcome.missing for spec in specs for cell in spec.cells):
+        write_tables(specs if shown is None else shown, folder)
+    there = any(cell.data not in outcome.missing for spec in specs for cell in spec.cells)
+    if outcome.missing and not there and all(spec.kind == "grid" for spec in specs):
         raise MissingData(" ".join(outcome.missing.values()))
     return outcome
 
@@ -161,10 +171,13 @@ def run(
 def _write_streams(specs: Sequence[Spec], folder: Folder, place: Workspace, missing: Mapping[str, str]) -> None:
     """Adds how many examples a blurry class has in each task: the panel beside the paper's figure."""
     panel = folder.read(STREAMS) or {}
-    first = {(cell.data, f"{cell.ratio:g}"): cell for spec in specs for cell in spec.cells if cell.ratio}
+    first: dict[tuple[str, str], Cell] = {}
+    for cell in (cell for spec in specs for cell in spec.cells if cell.ratio):
+        first.setdefault((cell.data, f"{cell.ratio:g}"), cell)
     for (name, ratio), cell in first.items():
-        if name not in missing and ratio not in panel.setdefault(name, {}):
-            panel[name][ratio] = cells.examples_of_a_blurry_class(cell, place.load(cell))
+        if name not in missing and ratio not in panel.get(name, {}):
+            with contextlib.suppress(errors.ReticentError):  # its runs have failed, and say why
+                panel.setdefault(name, {})[ratio] = cells.examples_of_a_blurry_class(cell, place.load(cell))
     folder.write(STREAMS, json.dumps(panel, indent=1))
 
 
@@ -213,8 +226,11 @@ class _Pool:
                     if cell.data in self._missing:
                         continue
                     process, connection = idle.pop() if idle else self._start()
-                    connection.send(cell)
+                    with contextlib.suppress(OSError):  # it is dead: so will the answer say
+                        connection.send(cell)
                     self._at_work[connection] = process, cell
+                if not self._at_work:  # all that was left is of data that is missing: nothing would ever be ready
+                    continue
                 for ready in wait(list(self._at_work)):
                     if not isinstance(ready, Connection):
                         continue
@@ -237,7 +253,7 @@ class _Pool:
         """Keeps what a worker sends; returns whether the worker lives."""
         try:
             kind, value = connection.recv()
-        except EOFError:
+        except (EOFError, OSError):  # at the end of a message, or within one
             kind, value = "dead", cells.failed(cell, "Its process was killed; there may have been too little memory.")
         if kind == "missing":
             if cell.data not in self._missing:
@@ -268,6 +284,7 @@ class _Pool:
 def _work(connection: Connection, place: Workspace) -> None:
     """Runs cells until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides
+    threading.Thread(target=_end_with_the_runner, daemon=True).start()
     while True:
         try:
             cell = connection.recv()
@@ -281,6 +298,14 @@ def _work(connection: Connection, place: Workspace) -> None:
             connection.send(("missing", str(error)))
         except Exception as error:  # the others go on
             connection.send(("result", cells.failed(cell, f"{type(error).__name__}: {error}")))
+
+
+def _end_with_the_runner() -> None:
+    """Ends a worker whose runner was killed: the next one may run the same cell, in the same folder."""
+    runner = multiprocessing.parent_process()
+    if runner is not None:
+        wait([runner.sentinel])
+        os._exit(1)
 
 
 @contextlib.contextmanager

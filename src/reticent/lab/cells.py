@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import platform
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ from reticent.lab import datasets
 from reticent.lab.baselines import LabelOracle, LabLedger, NoPrivacy, OracleHeads, without_noise
 from reticent.lab.datasets import Data
 from reticent.lab.experiments import Cell
-from reticent.lab.sequential import Desai, Latest, Naive, public_rows
+from reticent.lab.sequential import BUFFER, Desai, Latest, Naive, public_rows
 from reticent.lab.streams import Stream
 from reticent.labels import Taxonomy
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
@@ -219,6 +220,8 @@ def run(cell: Cell, place: Workspace) -> dict[str, Any]:
     names = np.concatenate([data.labels, data.unseen_labels])
     inputs: Any = [*data.inputs, *data.unseen_inputs] if through else place.features(cell)
     stream = _Assigned(cell, data, names[train])
+    if {stream.homes.get(label) for label in names[test].tolist()} - {None} != set(range(cell.tasks)):
+        raise errors.InvalidValue(f"Expected test examples in each of the {cell.tasks} tasks. Use fewer tasks.")
     first = train[stream.task == 0]
     learner = learner_of(
         cell,
@@ -255,7 +258,7 @@ def run(cell: Cell, place: Workspace) -> dict[str, Any]:
         "seconds": {"learn": sum(seconds), "evaluate": time.monotonic() - started},
         "spent": _spent(cell, model),
         "environment": environment(),
-        "digests": {"data": place.digest(cell), "learner": repr(learner)},
+        "digests": {"data": place.digest(cell), "learner": re.sub(r" at 0x[0-9a-f]+", "", repr(learner))},
     }
     if model.path is not None:
         shutil.rmtree(model.path)
@@ -307,19 +310,38 @@ class _Assigned:
 def _model(cell: Cell, data: Data, learner: Learner, place: Workspace, through: bool) -> ContinualClassifier:
     """Returns a classifier, or the one that was killed on its way."""
     encoder = encoder_of(data) if through else None
-    path = place.out / "unfinished" / cell.digest if through else None
+    endless = _endless(cell)  # the lab's ledger is in memory only: such a run begins anew
+    path = place.out / "unfinished" / cell.digest if through and not endless else None
     if path is not None and (path / "manifest.json").exists():
         model = load(path, encoder=encoder, learner=learner)
-        for spend in model.statement().spends:
-            if not spend.published and spend.voided is None and spend.task != "memory buffer":
-                model._open_ledger().void(spend.row, reason="killed before its release")
-        return model
+        model.labels = policy_of(cell, data)  # a function is not stored
+        if _resumed(model):
+            return model
+        shutil.rmtree(path)
     model = ContinualClassifier(
         encoder=encoder, labels=policy_of(cell, data), learner=learner, budget=budget_of(cell), path=path
     )
-    if path is None and (cell.epsilon is None or cell.labels == "oracle"):
+    if endless:
         model._ledger = LabLedger.create(None, budget_of(cell))
     return model
+
+
+def _endless(cell: Cell) -> bool:
+    """Whether no budget can hold what a cell spends."""
+    return cell.epsilon is None or cell.labels == "oracle"
+
+
+def _resumed(model: ContinualClassifier) -> bool:
+    """Voids what was spent on the task that was killed; False where the ledger says that its release had left."""
+    learned = {release.task for release in model.releases}
+    kept = learned | {BUFFER} if learned else learned
+    lost = [s for s in model.statement().spends if s.voided is None and s.task not in kept]
+    if any(spend.published for spend in lost):
+        model._open_ledger().close()
+        return False
+    for spend in lost:
+        model._open_ledger().void(spend.row, reason="killed before its release")
+    return True
 
 
 def _take(inputs: Any, rows: npt.NDArray[np.int64]) -> Any:  # noqa: ANN401
@@ -346,7 +368,8 @@ def _measured(
     at = np.array([stream.homes.get(label, -1) for label in truth.tolist()])
     values = np.full((cell.tasks, cell.tasks), np.nan)
     answers = np.zeros(0, dtype=object)
-    for t, answers in _answers(model, inputs):
+    logits = _logits(model, inputs)
+    for t, answers in _answers(model, inputs, logits):
         right = answers == truth.astype(object)
         if cell.labels.startswith("remap-"):
             right = right & np.isin(truth, model.classes_.astype(str))
@@ -358,7 +381,7 @@ def _measured(
         "forgetting": matrix.forgetting if whole and cell.tasks > 1 else None,
         "matrix": [[None if np.isnan(v) else float(v) for v in row] for row in values],
         "curve": [None if np.isnan(v) else float(v) for v in matrix.after_each_task],
-        "rules": _by_rule(model, inputs, truth),
+        "rules": _by_rule(model, logits, truth),
         "known": len(set(model.classes_.tolist()) & set(np.unique(data.labels).tolist())),
     }
     if cell.labels.startswith("remap-"):
@@ -366,12 +389,15 @@ def _measured(
     return measured
 
 
-def _answers(model: ContinualClassifier, inputs: Any) -> Iterator[tuple[int, npt.NDArray[np.object_]]]:  # noqa: ANN401
+def _answers(
+    model: ContinualClassifier,
+    inputs: Any,  # noqa: ANN401
+    logits: Sequence[Logits],
+) -> Iterator[tuple[int, npt.NDArray[np.object_]]]:
     """Yields the answers after each task; after the last alone where the label space is huge."""
     full = model._model()
     rule = full.rule
     if isinstance(rule, Ensemble | Latest):
-        logits = _logits(model, inputs)
         for t in range(len(full.releases)):
             if isinstance(rule, Latest):
                 yield t, full.names(_best(logits[t : t + 1], rule.inner.aggregate))
@@ -386,11 +412,11 @@ def _answers(model: ContinualClassifier, inputs: Any) -> Iterator[tuple[int, npt
 
 
 def _logits(model: ContinualClassifier, inputs: Any) -> list[Logits]:  # noqa: ANN401
-    """Returns what each task's model says of the test data: computed once, however often it is aggregated."""
+    """Returns what each task's head says of the test data: computed once, however often it is aggregated."""
     full = model._model()
     rule = full.rule.inner if isinstance(full.rule, Latest) else full.rule
     if not isinstance(rule, Ensemble):
-        raise errors.InvalidValue("Expected heads.")
+        return []
     embedded = rule.scorer(full.releases, full.labels).embed(inputs, model.encoder)
     alone = replace(rule, aggregate=aggregate.argmax)
     logits = []
@@ -411,12 +437,11 @@ def _best(logits: Sequence[Logits], merge: Aggregate) -> npt.NDArray[np.int64]:
     return best
 
 
-def _by_rule(model: ContinualClassifier, inputs: Any, truth: Strings) -> dict[str, float]:  # noqa: ANN401
+def _by_rule(model: ContinualClassifier, logits: Sequence[Logits], truth: Strings) -> dict[str, float]:
     """Returns the final accuracy under each aggregation rule, of an ensemble."""
     full = model._model()
     if not isinstance(full.rule, Ensemble):
         return {}
-    logits = _logits(model, inputs)
     return {name: _mean(full.names(_best(logits, rule)) == truth) for name, rule in RULES.items()}
 
 
@@ -443,7 +468,10 @@ def _classes(
     """Returns size, whether it was released, and the planned chance of that, for each label of released ones."""
     if cell.labels != "released" or cell.epsilon is None:
         return None
-    rule = selection.rule(_releasing(model.releases[-1].event))
+    releasing = _releasing(model.releases[-1].event)
+    if releasing is None:
+        return None
+    rule = selection.rule(releasing)
     known = set(model.classes_.tolist())
     return [
         [int(sizes.sum()), label in known, round(1 - float(np.prod(1 - rule.release_probability(sizes[sizes > 0]))), 6)]
@@ -451,18 +479,19 @@ def _classes(
     ]
 
 
-def _releasing(event: Event) -> events.LabelSelection | events.JointGaussian | events.LabelCounts:
-    """Returns the part of a task's event that released its labels."""
+def _releasing(event: Event) -> events.LabelSelection | events.JointGaussian | events.LabelCounts | None:
+    """Returns the part of a task's event that released its labels; None where a learner of the user's has its own."""
     if isinstance(event, events.LabelSelection | events.JointGaussian | events.LabelCounts):
         return event
-    return _releasing(event.counts if isinstance(event, events.LabelledTraining) else event.parts[0])  # type: ignore[attr-defined]
+    if isinstance(event, events.LabelledTraining):
+        return _releasing(event.counts)
+    return _releasing(event.parts[0]) if isinstance(event, events.Composed) else None
 
 
 def _spent(cell: Cell, model: ContinualClassifier) -> dict[str, Any]:
     statement = model.statement()
-    endless = cell.epsilon is None or cell.labels == "oracle"
     return {
-        "epsilon": None if endless else statement.now.epsilon,
+        "epsilon": None if _endless(cell) else statement.now.epsilon,
         "delta": DELTA,
         "statement": statement.text(),
         "ledger": statement.json()["rows"],

@@ -1,16 +1,18 @@
 """Experiments as values: a cell is one run, a spec is a table's worth of them, read from a small TOML file."""
 
+import functools
 import hashlib
 import itertools
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from reticent import errors
+from reticent.lab import paper_numbers
 
 SEEDS = 5
 SEEDS_AT_MOST = 1_000_000
@@ -33,7 +35,7 @@ ADAPTERS = ("last_layer", "film")
 STATISTICS = ("median", "minmax", "mean")
 METRICS = ("accuracy", "forgetting", "known", "parent", "seconds")
 AXES = ("data", "learner", "labels", "epsilon", "ratio", "share", "adapter")
-COLUMNS = (*AXES[2:6], "task", "rule", "metric")
+COLUMNS = (*AXES[2:6], "task", "rule")
 KINDS = ("grid", "attack", "drop")
 
 
@@ -71,7 +73,7 @@ class Cell:
     text: str | None = None
     label: str | None = None
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """Names its files: the same cell of two specs is run once."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:20]
@@ -135,9 +137,9 @@ def spec(name: str) -> Spec:
     """Reads a spec by its name, or from a TOML file by its path; a key that is not known is refused."""
     if name.endswith(".toml"):
         path = Path(name)
-        if not path.exists():
+        if not path.is_file():
             raise errors.InvalidValue(f"Expected a spec at {path}; there is no such file.")
-        return read(path.stem, path.read_text(encoding="utf-8"))
+        return read(path.stem, path.read_text(encoding="utf-8", errors="replace"))
     if name not in names():
         raise errors.InvalidValue(
             f"No spec is called {name}. There are {', '.join(names())}, or a path of a .toml file."
@@ -179,17 +181,22 @@ def read(name: str, text: str) -> Spec:
     except tomllib.TOMLDecodeError as error:
         raise errors.InvalidValue(f"Spec {name} is not TOML: {error}.") from error
     grids = stored.pop("grid", [{}])
+    if not isinstance(grids, list) or not all(isinstance(grid, dict) for grid in grids):
+        raise errors.InvalidValue(f"Spec {name}: expected each grid to begin with [[grid]].")
     table = {key: stored.pop(key) for key in _TABLE_KEYS if key in stored}
-    for key in ("paper", "metrics"):
-        if isinstance(table.get(key), str):
-            table[key] = [table[key]]
-    chosen: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    chosen: dict[str, Any] = {
+        key: tuple(_values(value)) if key in ("paper", "metrics") else str(value) for key, value in table.items()
+    }
+    grid = chosen.get("kind", "grid") == "grid"
+    _check(chosen.get("kind", "grid") in KINDS, name, "kind", KINDS)
+    if not grid:
+        _refuse_unknown(name, stored)
     made = Spec(
         name=name,
         **{"title": name, **chosen},
-        cells=() if table.get("kind", "grid") != "grid" else _cells(name, [{**stored, **grid} for grid in grids]),
+        cells=_cells(name, [{**stored, **given} for given in grids]) if grid else (),
     )
-    _check(made.kind in KINDS, name, "kind", KINDS)
+    _check(all(table in paper_numbers.TABLES for table in made.paper), name, "paper", paper_numbers.TABLES)
     _check(made.columns in COLUMNS, name, "columns", COLUMNS)
     _check(made.statistic in STATISTICS, name, "statistic", STATISTICS)
     _check(all(metric in METRICS for metric in made.metrics), name, "metrics", METRICS)
@@ -203,11 +210,9 @@ def _cells(name: str, grids: Sequence[Mapping[str, Any]]) -> tuple[Cell, ...]:
     cells: dict[Cell, None] = {}
     for grid in grids:
         rest = {key: value for key, value in grid.items() if key not in (*AXES, "seeds")}
-        unknown = sorted(set(rest) - {"tasks", "text", "label"})
-        if unknown:
-            raise errors.InvalidValue(f"Spec {name} has an unknown key: {', '.join(unknown)}.")
+        _refuse_unknown(name, set(rest) - {"tasks", "text", "label"})
         axes = {axis: _values(grid[axis]) for axis in AXES if axis in grid}
-        for axis in ("data", "learner"):
+        for axis in ("data", "learner", *axes):
             if not axes.get(axis):
                 raise errors.InvalidValue(f"Spec {name} names no {axis}.")
         seeds = range(errors.whole("seeds", grid.get("seeds", SEEDS), at_least=1))
@@ -217,6 +222,9 @@ def _cells(name: str, grids: Sequence[Mapping[str, Any]]) -> tuple[Cell, ...]:
 
 
 def _cell(name: str, values: dict[str, Any]) -> Cell:
+    for key in ("data", "learner", "labels", "adapter", "text", "label"):
+        if not isinstance(values.get(key, ""), str):
+            raise errors.InvalidValue(f"Spec {name}: expected {key} to be text.")
     epsilon = values.get("epsilon", 1.0)
     numbers = {"epsilon": None if epsilon == NONE else errors.real("epsilon", epsilon, above=0, below=100)}
     if "ratio" in values:
@@ -235,6 +243,12 @@ def _cell(name: str, values: dict[str, Any]) -> Cell:
 
 def _values(value: object) -> list[Any]:
     return list(value) if isinstance(value, list) else [value]
+
+
+def _refuse_unknown(name: str, keys: Iterable[str]) -> None:
+    unknown = sorted(keys)
+    if unknown:
+        raise errors.InvalidValue(f"Spec {name} has an unknown key: {', '.join(unknown)}.")
 
 
 def _check(good: bool, name: str, key: str, choices: Sequence[str]) -> None:

@@ -1,5 +1,6 @@
 """The numbers of the paper's tables, as printed. Each says which table and row it comes from."""
 
+import functools
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -61,6 +62,7 @@ class PaperValue:
     std: float | None = None
 
 
+@functools.cache
 def paper_values(table: str) -> tuple[PaperValue, ...]:
     """Returns every number of one table of the paper.
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from reticent import errors, events
 from reticent.budget import Budget
+from reticent.encoders.progress import Bar
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
 from reticent.labels import LabelSpace
@@ -20,9 +21,11 @@ from reticent.released.ensemble import ROWS, Ensemble
 from reticent.released.model import Encode, Scorer
 from reticent.released.release import Release
 from reticent.sensitive import dpsgd
-from reticent.sensitive.dpsgd import Floats, Ints
-from reticent.sensitive.learners.peft import PeftEnsemble, fit, gradients_of, prepared, refuse_untrainable
+from reticent.sensitive.dpsgd import Floats, Ints, Parameters
+from reticent.sensitive.learners.peft import PeftEnsemble, gradients_of, prepared, refuse_untrainable
 from reticent.sensitive.task import Task
+
+BUFFER = "memory buffer"  # its name in the ledger
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,18 @@ class Naive:
         event = learner.calibrate(events.Public(), budget, rate=learner.rate or 1.0, steps=learner.steps)
         ledger.spend(event, task=task.name, private=rng.private)
         at = public_rows(policy, task.labels, known)
-        parameters = fit(learner, inputs, at, len(known), encoder, event, rng, start=_model(past))
+        gradients = gradients_of(learner, inputs, at, len(known), encoder)
+        start = _model(past, gradients.start)
+        with Bar("Training") as bar:
+            parameters = dpsgd.train(
+                gradients,
+                len(at),
+                learner.training(event),
+                rng=rng,
+                engine=learner.engine,
+                progress=bar.show,
+                start=start,
+            )
         return _release(task.name, known, parameters, event, rng)
 
 
@@ -140,13 +154,13 @@ class Desai:
         rate = learner.rate or 1.0
         training, memory = self.events(budget, rate=rate, steps=learner.steps)
         if not self.buffer:
-            ledger.spend(memory, task="memory buffer", private=False)
+            ledger.spend(memory, task=BUFFER, private=False)
         ledger.spend(training, task=task.name, private=False)
         at = public_rows(policy, task.labels, known)
         kept = self._split(at)
         inputs = task.inputs
         mine = gradients_of(learner, prepared(learner, _take(inputs, ~kept), encoder), at[~kept], len(known), encoder)
-        start = _model(past) or mine.start
+        start = _model(past, mine.start)
         if not self.buffer:
             parameters = dpsgd.train(mine, int((~kept).sum()), learner.training(training), rng=rng, start=start)
         else:
@@ -202,11 +216,12 @@ def public_rows(policy: Policy, labels: Sequence[object], known: LabelSpace) -> 
     return policy.rows(labels, known)
 
 
-def _model(past: Sequence[Release]) -> dict[str, npt.NDArray[np.float32]] | None:
+def _model(past: Sequence[Release], start: Parameters) -> Parameters:
+    """Returns the model so far, in the order that gradients have: a release that was stored has another."""
     learned = [release for release in past if release.parameters]
     if not learned:
-        return None
-    return {name: np.asarray(v, np.float32) for name, v in learned[-1].parameters.items() if name != ROWS}
+        return start
+    return {name: np.asarray(learned[-1].parameters[name], np.float32) for name in start}
 
 
 def _release(

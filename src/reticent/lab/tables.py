@@ -44,6 +44,7 @@ STATISTICS = {
 
 Run = Mapping[str, Any]
 Key = tuple[Any, ...]
+Line = tuple[str, str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -156,15 +157,16 @@ class Group:
 
     def values(self, column: object) -> list[float]:
         """Returns what was measured for one column: of the best share, where several were tried."""
-        by_share: dict[float | None, list[float]] = {}
+        by_share: dict[float | None, list[tuple[float, float]]] = {}
         for cell in self.cells:
             result = self.runs.get(cell.digest)
-            value = (
-                None if result is None or result["status"] != "done" else _value(result, self.spec, self.metric, column)
-            )
+            if result is None or result["status"] != "done":
+                continue
+            value = _value(result, self.spec, self.metric, column)
             if value is not None:
-                by_share.setdefault(cell.share, []).append(value)
-        return max(by_share.values(), key=statistics.median, default=[])
+                by_share.setdefault(cell.share, []).append((result["accuracy"], value))
+        best = max(by_share.values(), key=lambda pairs: statistics.median(pair[0] for pair in pairs), default=[])
+        return [value for _, value in best]
 
     def text(self, column: object, estimates: Estimates) -> str:
         """Returns the entry of one column."""
@@ -182,11 +184,12 @@ class Group:
         return f"*not run here* (about {duration(estimates.seconds(self.cells))})"
 
 
-def groups(spec: Spec, metric: str, runs: Mapping[str, Run]) -> dict[Key, dict[tuple[str, str], dict[object, Group]]]:
-    """Returns row -> (data, learner) -> column -> group."""
-    found: dict[Key, dict[tuple[str, str], dict[object, list[Cell]]]] = {}
+def groups(spec: Spec, metric: str, runs: Mapping[str, Run]) -> dict[Key, dict[Line, dict[object, Group]]]:
+    """Returns row -> (data, learner, what else differs) -> column -> group."""
+    found: dict[Key, dict[Line, dict[object, list[Cell]]]] = {}
+    beside = _beside(spec)
     for cell in spec.cells:
-        line = found.setdefault(_row(spec, cell), {}).setdefault((cell.data, cell.learner), {})
+        line = found.setdefault(_row(spec, cell), {}).setdefault((cell.data, cell.learner, beside(cell)), {})
         for column in _columns_of(spec, cell):
             line.setdefault(column, []).append(cell)
     return {
@@ -206,9 +209,9 @@ def _grid(spec: Spec, metric: str, runs: Mapping[str, Run]) -> Table:
         heading = _heading(spec, row)
         for source, values in _printed(spec, metric, row, columns).items():
             rows.append((*heading, source, *(values.get(column, "") for column in columns)))
-        for (data, learner), by_column in lines.items():
+        for (data, learner, beside), by_column in lines.items():
             entries = (by_column[c].text(c, estimates) if c in by_column else "" for c in columns)
-            rows.append((*heading, f"{_mode(learner)}, {data}", *entries))
+            rows.append((*heading, ", ".join([_mode(learner), data, *beside]), *entries))
     return Table(
         title=spec.title if len(spec.metrics) == 1 else f"{spec.title}: {METRICS[metric]}",
         caption=f"{METRICS[metric].capitalize()}; {STATISTICS[spec.statistic]}; delta 1e-5.",
@@ -256,6 +259,21 @@ def _row(spec: Spec, cell: Cell) -> Key:
         "labels": cell.labels if spec.columns != "labels" else None,
     }
     return tuple(shown.values())
+
+
+def _beside(spec: Spec) -> Callable[[Cell], tuple[str, ...]]:
+    """Returns what else tells apart cells of one classifier: runs of one entry differ in seed and share alone."""
+    seen: dict[tuple[str, ...], set[object]] = {}
+    for cell in spec.cells:
+        for name in ("adapter", "ratio", "tasks"):
+            seen.setdefault((cell.data, cell.family, name), set()).add(getattr(cell, name))
+
+    def said(cell: Cell) -> tuple[str, ...]:
+        texts = {"adapter": cell.adapter, "ratio": f"ratio {cell.ratio:g}", "tasks": f"{cell.tasks} tasks"}
+        several = (name for name in texts if len(seen[cell.data, cell.family, name]) > 1)
+        return tuple(texts[name] for name in several if name != spec.columns)
+
+    return said
 
 
 def _row_names(spec: Spec) -> tuple[str, ...]:
@@ -364,14 +382,15 @@ def behind(spec: Spec, metric: str, made: Mapping[Key, Any]) -> list[str]:
     sign = -1 if metric == "forgetting" else 1
     lines = []
     for row, by_line in made.items():
-        for (data, learner), columns in by_line.items():
-            theirs = by_line.get((data, f"{learner}-paper"))
+        for (data, learner, beside), columns in by_line.items():
+            theirs = by_line.get((data, f"{learner}-paper", beside))
             if theirs is None:
                 continue
             for column, group in columns.items():
                 ours, paper = group.values(column), theirs[column].values(column) if column in theirs else []
                 if ours and paper and sign * (middle(ours) - middle(paper)) < -0.05:
-                    where = ", ".join([*_heading(spec, row), _column_name(spec, column), data])
+                    what = [metric] if metric != "accuracy" else []
+                    where = ", ".join([*_heading(spec, row), _column_name(spec, column), data, *beside, *what])
                     lines.append(
                         f"Ours is behind: {where}: {middle(ours):.1f}, the paper's method {middle(paper):.1f}."
                     )
@@ -452,16 +471,17 @@ def markdown(table: Table) -> str:
     """
     lines = [f"## {table.title}", "", table.caption, ""]
     lines += [_line(table.columns), _line("---" for _ in table.columns).replace(" ", "")]
-    lines += [_line(entry.replace("|", "\\|") for entry in row) for row in table.rows]
+    lines += [_line(row) for row in table.rows]
     lines += ["", *(f"- {note}" for note in table.notes)] if table.notes else []
     return "\n".join(lines) + "\n"
 
 
 def _line(entries: Iterable[str]) -> str:
-    return f"| {' | '.join(entries)} |"
+    escaped = [entry.replace("|", "\\|") for entry in entries]
+    return f"| {' | '.join(escaped)} |"
 
 
-_LATEX = {"&": "\\&", "%": "\\%", "_": "\\_", "#": "\\#", "$": "\\$", "{": "\\{", "}": "\\}", "±": "$\\pm$"}
+_LATEX = {letter: f"\\{letter}" for letter in "&%_#${}"} | {"~": "\\~{}", "^": "\\^{}", "±": "$\\pm$"}
 
 
 def latex(table: Table) -> str:
