@@ -20,8 +20,8 @@ import reticent
 from reticent import errors
 from reticent.lab import bench, cells, experiments, tables
 from reticent.lab.bench import Folder, Outcome
-from reticent.lab.cells import Workspace
 from reticent.lab.experiments import Cell, Spec
+from reticent.lab.workspace import Workspace
 from tests.lab.tiny import DATA, cell, done, write_features
 
 ROOT = Path(__file__).parents[2]

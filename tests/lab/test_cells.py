@@ -17,13 +17,15 @@ import reticent as rt
 from reticent import errors, events
 from reticent.encoders.adapters import last_layer
 from reticent.gate.noise import NoiseSource
-from reticent.lab import cells
+from reticent.lab import cells, measures
 from reticent.lab.baselines import LabelOracle, NoPrivacy, OracleHeads, experiment
-from reticent.lab.cells import Workspace, policy_of, run
+from reticent.lab.cells import policy_of, run
 from reticent.lab.datasets import Data, MissingData
 from reticent.lab.experiments import Cell
+from reticent.lab.measures import Assigned
 from reticent.lab.sequential import BUFFER, Desai, Naive
 from reticent.lab.streams import Stream
+from reticent.lab.workspace import Workspace
 from reticent.sensitive.learners import Learner
 from tests.lab.tiny import CLASSES, DATA, TASKS, WIDTH, Given, cell, write_features
 
@@ -180,7 +182,7 @@ def test_the_accuracy_matrix_is_what_predict_says(place, fields, learner):
 def test_rules_are_those_of_a_classifier_that_aggregates_so(place):
     wanted = cell(learner="peft", epsilon=8.0)
     found, data = run(wanted, place)["rules"], place.load(wanted)
-    for name, rule in cells.RULES.items():
+    for name, rule in measures.RULES.items():
         model, _ = learned_slowly(wanted, replace(PEFT, aggregate=rule), place)
         assert found[name] == pytest.approx(model.score(data.unseen_inputs, data.unseen_labels.tolist())), name
     assert len(set(found.values())) > 1  # else this test could not fail
@@ -274,7 +276,7 @@ def test_data_may_say_which_labels_come_together(tmp_path):
     assert len(result["matrix"]) == 5
     orders = set()
     for seed in range(4):
-        assigned = cells._Assigned(cell(tasks=5, seed=seed), clusters(home=home), clusters().labels)
+        assigned = Assigned(cell(tasks=5, seed=seed), clusters(home=home), clusters().labels)
         together = {assigned.homes[f"leaf {i}"] == assigned.homes[f"leaf {i + 5}"] for i in range(5)}
         assert together == {True}
         assert sorted(assigned.homes[f"leaf {i}"] for i in range(5)) == list(range(5))
@@ -509,7 +511,8 @@ def test_a_killed_process_that_trained_minilm_goes_on(tmp_path):
     fields = asdict(cell(data=str(file), text="words", label="topic", tasks=2, learner="peft", adapter="film"))
     place, wanted = Workspace(tmp_path, tmp_path / "out"), Cell(**fields)
     code = (
-        "import sys, json; from pathlib import Path; from reticent.lab.cells import Workspace, run; "
+        "import sys, json; from pathlib import Path; from reticent.lab.cells import run; "
+        "from reticent.lab.workspace import Workspace; "
         "from reticent.lab.experiments import Cell; "
         "run(Cell(**json.loads(sys.argv[1])), Workspace(Path(sys.argv[2]), Path(sys.argv[2]) / 'out'))"
     )

@@ -195,3 +195,11 @@ def test_specs_are_found_by_name_or_path(tmp_path):
         spec(str(file))
     file.write_text(GRID)
     assert spec(str(file)) == read("mine", GRID)
+
+
+@pytest.mark.parametrize("line", ['epsilon = "none"', 'labels = "oracle"'])
+def test_an_own_learner_is_never_shown_without_privacy(line):
+    text = f'data = "clinc150"\nlearner = "mine:Learner"\n{line}'
+    with pytest.raises(errors.InvalidValue, match="a learner of your own"):
+        read("mine", text)
+    assert read("mine", text.replace(line, "epsilon = 8")).cells

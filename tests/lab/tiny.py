@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from reticent.lab.cells import Workspace
 from reticent.lab.datasets import Data
 from reticent.lab.experiments import Cell
+from reticent.lab.workspace import Workspace
 
 DATA = "cifar100-features"
 CLASSES, WIDTH, TASKS = 6, 16, 3

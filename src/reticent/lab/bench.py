@@ -29,9 +29,10 @@ from reticent import errors, events, planning, selection
 from reticent.budget import Budget
 from reticent.confidence import accuracy_bound
 from reticent.lab import attacks, cells, tables
-from reticent.lab.cells import Workspace
 from reticent.lab.datasets import MissingData
+from reticent.lab.estimates import Estimates, duration
 from reticent.lab.experiments import Cell, Spec
+from reticent.lab.workspace import Workspace
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 DROP_DELTA = 1e-7  # of the paper's second figure
@@ -212,7 +213,7 @@ class _Pool:
         self._threads = str(threads)
         self._context = multiprocessing.get_context("spawn")
         self._at_work: dict[Connection, tuple[Any, Cell]] = {}
-        self._left = tables.Estimates(folder.runs())
+        self._left = Estimates(folder.runs())
         self._ran = self._failed = 0
         self._missing: dict[str, str] = {}
 
@@ -266,7 +267,7 @@ class _Pool:
         self._left.add(value)
         rest = self._left.seconds([c for c in queue if c.data not in self._missing]) / self._size
         ended = f"{100 * value['accuracy']:.1f} %" if value["status"] == "done" else f"failed: {value['error']}"
-        self._say(f"{cell.name}: {ended}; {len(queue)} to go, about {tables.duration(rest)}")
+        self._say(f"{cell.name}: {ended}; {len(queue)} to go, about {duration(rest)}")
         return bool(kind != "dead")
 
     @staticmethod

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from reticent import errors
+from reticent.budget import Budget
 from reticent.lab import paper_numbers
 
 SEEDS = 5
 SEEDS_AT_MOST = 1_000_000
 TASKS = 10
 SHARE = 10.0
+DELTA = 1e-5
 NONE = "none"  # epsilon without privacy, since TOML has no null
 
 LEARNERS = ("cosine-paper", "cosine", "peft-paper", "peft", "naive", "desai", "noncl")
@@ -91,6 +93,16 @@ class Cell:
         parts += [f"share {self.share:g}"] if self.share is not None else []
         parts += [self.adapter] if self.adapter != "last_layer" else []
         return " ".join([*parts, f"seed {self.seed}"])
+
+    @property
+    def budget(self) -> Budget:
+        """What a run may spend; without privacy it is only written on the ledger."""
+        return Budget(epsilon=8.0 if self.epsilon is None else self.epsilon, delta=DELTA)
+
+    @property
+    def endless(self) -> bool:
+        """Whether a run spends without end: it has no privacy, or reads its labels off the data."""
+        return self.epsilon is None or self.labels == "oracle"
 
     @property
     def family(self) -> str:
@@ -236,6 +248,10 @@ def _cell(name: str, values: dict[str, Any]) -> Cell:
     cell = Cell(**{**values, **numbers})
     _check(cell.learner in LEARNERS or ":" in cell.learner, name, "learner", (*LEARNERS, "module:object"))
     _check(cell.labels in LABELS, name, "labels", LABELS)
+    if ":" in cell.learner and cell.endless:
+        raise errors.InvalidValue(
+            f"Spec {name}: a learner of your own has no mode without privacy, and no label oracle."
+        )
     _check(cell.adapter in ADAPTERS, name, "adapter", ADAPTERS)
     errors.whole("tasks", cell.tasks, at_least=1)
     return cell

@@ -11,6 +11,8 @@ from reticent.classifier import load
 from reticent.lab import experiments, tables
 from reticent.lab.bench import STREAMS, Folder, Outcome
 from reticent.lab.cells import NOT_PRIVATE
+from reticent.lab.datasets import NAMES
+from reticent.lab.estimates import Estimates, duration
 from reticent.lab.experiments import Spec
 from reticent.released import store
 from reticent.report.model import model_page
@@ -78,7 +80,7 @@ def findings(runs: Runs) -> list[Finding]:
         []
     """
     names = dict.fromkeys(result["cell"]["data"] for result in runs.values())
-    return [finding for name in names for check in CHECKS for finding in check(Measured(runs, name))]
+    return [finding for name in names if name in NAMES for check in CHECKS for finding in check(Measured(runs, name))]
 
 
 def _compared(claim: str, data: str, holds: Callable[..., bool], **values: float | None) -> Iterator[Finding]:
@@ -212,7 +214,7 @@ def markdown(specs: Sequence[Spec], out: Path, *, command: str) -> str:
         "# Results",
         "",
         f"Written by `{command}`, never by hand. {NOT_PRIVATE}",
-        f"{sum(map(_done, runs.values()))} runs, {tables.duration(learn)} of one core in all.",
+        f"{sum(map(_done, runs.values()))} runs, {duration(learn)} of one core in all.",
         "The paper's numbers are for ViT-B/16 on its own data sets; data and encoders here are others, so compare the",
         "shape, not the height. *Ours* is what a user gets without arguments.",
         "",
@@ -281,7 +283,7 @@ def listing(out: Path) -> list[dict[str, Any]]:
     if (out / "bench.json").exists():
         folder.check()
         runs = folder.runs()
-    estimates = tables.Estimates(runs)
+    estimates = Estimates(runs)
     shown = []
     for name in experiments.names():
         spec = experiments.spec(name)
@@ -298,7 +300,7 @@ def listing(out: Path) -> list[dict[str, Any]]:
                 "done": status.count("done"),
                 "failed": status.count("failed"),
                 "seconds_left": round(estimates.seconds(left)),
-                "left": tables.duration(estimates.seconds(left)),
+                "left": duration(estimates.seconds(left)),
             }
         )
     return shown
