@@ -133,6 +133,7 @@ def bench(
     seeds: Annotated[int | None, typer.Option(help="Only the first so many seeds of each spec.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only cells with this data set, learner or adapter.")] = None,
     page: Annotated[Path | None, typer.Option(help="Also write all tables as one Markdown page.")] = None,
+    tables: Annotated[bool, typer.Option("--tables", help="Run nothing: write the tables of what is done.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="Show what exists, its time here and its status.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -164,7 +165,7 @@ def bench(
         raise errors.InvalidValue(f"Expected --page in an existing folder, got {page}.")
     terminal = console()
     outcome = runner.run(
-        chosen,
+        [] if tables else chosen,
         data=data,
         out=out,
         shown=wanted,
@@ -179,7 +180,9 @@ def bench(
         typer.echo(json.dumps(results.json(wanted, out, outcome), indent=2))
     else:
         for finding in findings:
-            terminal.print(f"{finding.verdict}: {finding.claim}: {finding.measured}", highlight=False, markup=False)
+            terminal.print(
+                f"{finding.data}, {finding.verdict}: {finding.claim}: {finding.measured}", highlight=False, markup=False
+            )
         terminal.print(f"{outcome.ran} run(s), {outcome.failed} failed. Tables: {out / 'tables'}", highlight=False)
     fail_if(outcome.failed > 0)
 
