@@ -3,6 +3,7 @@
 A cell that was not run says so, with an estimate; it is never filled in another way.
 """
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -258,6 +259,8 @@ def _columns(spec: Spec) -> list[object]:
     columns = dict.fromkeys(column for cell in spec.cells for column in _columns_of(spec, cell))
     if spec.columns == "labels":
         return sorted(columns, key=lambda column: LABELS.index(str(column)))
+    if spec.columns == "epsilon":
+        return sorted(columns, key=lambda column: math.inf if column is None else float(str(column)))
     return list(columns)
 
 
