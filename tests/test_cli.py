@@ -390,12 +390,23 @@ def test_bench_lists_for_scripts(bench, tmp_path):
     assert all(entry["done"] + entry["failed"] <= entry["runs"] and entry["left"] for entry in entries)
 
 
+def test_bench_writes_tables_without_running(bench, tmp_path):
+    (tmp_path / "mine.toml").write_text(SPEC.replace("seeds = 2", "seeds = 3"))
+    before = sorted((tmp_path / "results" / "runs").iterdir())
+    done = reticent(*bench, "--tables", "--page", tmp_path / "page.md")
+    assert done.returncode == 0, done.stderr
+    assert "0 run(s), 0 failed." in done.stdout
+    assert sorted((tmp_path / "results" / "runs").iterdir()) == before
+    assert "[2 of 3 seeds]" in (tmp_path / "page.md").read_text()
+
+
 def test_bench_writes_tables_and_a_page(bench, tmp_path):
     done = reticent(*bench, "--page", tmp_path / "page.md")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == (
-        "reproduced: Base Dataset below Label Oracle (the paper's Cosine, epsilon 1): base 50.0, oracle 70.0"
+        "cifar100-features, reproduced: Base Dataset below Label Oracle (the paper's Cosine, epsilon 1): "
+        "base 50.0, oracle 70.0"
     )
     assert lines[-1] == f"0 run(s), 0 failed. Tables: {tmp_path / 'results' / 'tables'}"
     page = (tmp_path / "page.md").read_text()
