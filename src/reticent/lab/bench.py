@@ -32,7 +32,7 @@ from reticent.lab import attacks, cells, tables
 from reticent.lab.datasets import MissingData
 from reticent.lab.estimates import Estimates, duration
 from reticent.lab.experiments import Cell, Spec
-from reticent.lab.workspace import Workspace
+from reticent.lab.workspace import Workspace, write
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 DROP_DELTA = 1e-7  # of the paper's second figure
@@ -105,9 +105,7 @@ class Folder:
         """Writes a file whole or not at all."""
         file = self.path / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_name(f"{file.name}.part")
-        part.write_text(text, encoding="utf-8")
-        part.replace(file)
+        write(file, text)
 
     def read(self, name: str) -> Any:  # noqa: ANN401
         """Returns what a JSON file of the folder holds, or None."""

@@ -35,7 +35,7 @@ METRICS = {
     "forgetting": "forgetting, %",
     "known": "number of labels released",
     "parent": "share of answers whose parent is right, %",
-    "seconds": "seconds to learn all tasks on one thread",
+    "seconds": "seconds to learn all tasks, by the clock",
 }
 COUNTS = ("known", "seconds")  # everything else is in percent
 STATISTICS = {
