@@ -11,7 +11,7 @@ import pytest
 import reticent as rt
 from reticent import accounting, errors, events
 from reticent.encoders import film, last_layer, lora, wrap
-from reticent.gate.mechanisms import CountLabels
+from reticent.gate.mechanisms import STANDS_OUT, CountLabels
 from reticent.gate.noise import NoiseSource
 from reticent.sensitive.dpsgd import Engine
 from tests.conftest import ALPHA
@@ -141,6 +141,56 @@ def test_several_examples_of_a_person_are_refused():
         model.learn_task(*data(["a"], 20), name="march", units=list(range(20)))
 
 
+def test_heads_have_rows_for_labels_of_their_task():
+    model = classifier(rt.ReleasedLabels())
+    for labels, name in ((["a", "b"], "march"), (["c", "d"], "april"), ([], "empty"), (["a", "c"], "june")):
+        x, y = data(labels, 300) if labels else (np.zeros((0, WIDTH), np.float32), [])
+        model.learn_task(x, y, name=name)
+    heads = [[model.classes_[row] for row in release.parameters["rows"]] for release in model._model().releases]
+    mine = [set("ab"), set("cd"), set(), set("ac")]
+    assert all(labels <= set(head) for labels, head in zip(mine, heads, strict=True))
+    # a known label without examples stands out with chance Q(2); all six at once with 1e-10
+    assert sum(len(head) - len(labels) for labels, head in zip(mine, heads, strict=True)) < 6
+    assert all(len(r.parameters["head.weight"]) == len(r.parameters["rows"]) for r in model._model().releases)
+    assert model.score(*data(list("abcd"), 50, seed=1)) > 0.9
+
+
+def test_selected_labels_are_remembered():
+    """A selection mechanism counts no known label, so a head keeps a row for each."""
+    model = classifier(rt.ReleasedLabels(selection=events.OptimalSelection))
+    model.learn_task(*data(["a", "b"], 300), name="march").learn_task(*data(["c", "d"], 300), name="april")
+    assert [len(release.parameters["rows"]) for release in model._model().releases] == [2, 4]
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 30])
+def test_known_labels_stand_out_by_their_law(size):
+    """One coin for each known label, with examples or without; a twin that skips the labels without is caught."""
+    from scipy.stats import binom, norm
+
+    counts = events.LabelCounts(noise_multiplier=10.0, threshold=45.0)
+    trials, rng = 40_000, NoiseSource.from_os()
+    known = tuple(f"{i}" for i in range(trials))
+    found = dict.fromkeys(known, size) if size else {}
+    chance = float(norm.sf(STANDS_OUT - size / 10.0))
+    seen = len(CountLabels(counts, known)(found, rng=rng))
+    assert binom.sf(seen - 1, trials, chance) > ALPHA
+    assert binom.cdf(seen, trials, chance) > ALPHA
+    skipping = len([label for label in CountLabels(counts, known)(found, rng=rng) if label in found])
+    assert (binom.cdf(skipping, trials, chance) < ALPHA) == (size == 0)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_known_labels_cost_their_count(epsilon):
+    """The hockey stick of one known label, n against n + 1, is below that of the Gaussian in the event."""
+    from scipy.stats import norm
+
+    noise = accounting.gaussian_sigma(rt.Budget(epsilon=epsilon, delta=1e-5))
+    chance = norm.sf(STANDS_OUT - np.arange(200) / noise)
+    for p, q in ((chance[:-1], chance[1:]), (chance[1:], chance[:-1])):
+        divergence = np.maximum(p - np.exp(epsilon) * q, 0) + np.maximum((1 - p) - np.exp(epsilon) * (1 - q), 0)
+        assert divergence.max() <= 1e-5 * (1 + 1e-9)
+
+
 def test_counts_expose_at_most_p1():
     counts = events.LabelCounts(noise_multiplier=1.0, threshold=3.0)  # p1 = Q(2) = 0.0228, large enough to count
     trials, rng = 40_000, NoiseSource.from_os()
@@ -169,7 +219,7 @@ def test_peft_survives_json(learner):
 
 def test_paper_mode_is_the_papers():
     paper = rt.PeftEnsemble.paper(task_size=700).resolved(None)
-    assert (paper.adapter, paper.epochs, paper.length) == (film, 40, None)
+    assert (paper.adapter, paper.epochs, paper.length, paper.others) == (film, 40, None, 0)
     assert paper.aggregate is rt.PeftEnsemble.paper().rule.aggregate
     assert paper.aggregate.__name__ == "argmax"
     event = events.DpSgd(noise_multiplier=1.0, rate=0.1, steps=paper.steps)
@@ -185,6 +235,7 @@ def test_paper_mode_is_the_papers():
         ({"rate": 1.5}, "rate"),
         ({"learning_rate": -1.0}, "learning_rate > 0"),
         ({"epochs": 0}, "epochs >= 1"),
+        ({"others": -1}, "others >= 0"),
     ],
 )
 def test_peft_refuses(settings, sentence):

@@ -15,6 +15,7 @@ from reticent.gate.noise import NoiseSource
 from reticent.labels import Label, in_public_order
 
 Ints = npt.NDArray[np.int64]
+STANDS_OUT = 2.0  # deviations of pure noise: of a hundred known labels without examples, two have a row by chance
 Value = TypeVar("Value", contravariant=True)
 Released = TypeVar("Released", covariant=True)
 
@@ -74,27 +75,40 @@ class SelectLabels:
 
 @dataclass(frozen=True)
 class CountLabels:
-    """Releases the labels whose noisy counts pass a threshold: the first half of a labelled training.
+    """Returns the labels whose noisy counts stand out: the first half of a labelled training.
+
+    A known label stands out by `STANDS_OUT` deviations of the noise, a new one by the threshold of the event.
 
     Guarantees (one label per example, add or remove one example):
-      - A label with one example is released with probability at most p1 of its event.   test_counts_expose_at_most_p1
-      - A label absent from the data is never released.                  test_absent_labels_are_never_released
+      - A new label with one example is released with probability at most p1 of its event.
+                                                                         test_counts_expose_at_most_p1
+      - A new label absent from the data is never released.              test_absent_labels_are_never_released
+      - Known labels follow the Gaussian law of their counts, also of zero.    test_known_labels_stand_out_by_their_law
+
+    Args:
+        event: What one call costs.
+        known: The labels that are known already, in public order.
 
     Example:
-        >>> counts = CountLabels(events.LabelCounts(noise_multiplier=10.0, threshold=45.0))
-        >>> counts({"common": 500}, rng=NoiseSource.from_os())
-        ('common',)
+        >>> counts = CountLabels(events.LabelCounts(noise_multiplier=10.0, threshold=45.0), known=("old", "gone"))
+        >>> counts({"common": 500, "old": 300}, rng=NoiseSource.from_os())[:2]
+        ('common', 'old')
     """
 
     event: events.LabelCounts
+    known: tuple[Label, ...] = ()
 
     def __call__(self, value: Mapping[Label, int], *, rng: NoiseSource) -> tuple[Label, ...]:
-        """Returns the released labels of a mapping from label to count, in public order."""
-        noise = rng.rounded_gaussian(self.event.noise_multiplier * grid.SCALE, len(value))
-        noisy = np.fromiter(value.values(), dtype=np.int64, count=len(value)) * grid.SCALE + noise
+        """Returns the labels that stand out of a mapping from label to count, in public order."""
+        sigma = self.event.noise_multiplier * grid.SCALE
+        known = set(self.known)
+        labels = (*self.known, *(label for label in value if label not in known))
+        sizes = np.fromiter((value.get(label, 0) for label in labels), dtype=np.int64, count=len(labels))
+        noisy = sizes * grid.SCALE + rng.rounded_gaussian(sigma, len(labels))
         # at or above the real threshold, so that integers expose a single example no more often than p1
-        passed = noisy > math.ceil(grid.SCALE * self.event.threshold)
-        return in_public_order(label for label, kept in zip(value, passed, strict=True) if kept)
+        least = np.full(len(labels), math.ceil(grid.SCALE * self.event.threshold))
+        least[: len(self.known)] = math.ceil(STANDS_OUT * sigma)
+        return in_public_order(label for label, kept in zip(labels, noisy > least, strict=True) if kept)
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,7 @@ class OracleHeads:
         at = bounds.places(task.labels, everything.row)
         rows = np.unique(at[at >= 0])
         places = np.where(at >= 0, np.searchsorted(rows, at), -1)
-        parameters = fit(learner, inputs, places, len(rows), encoder, training, rng)
+        parameters = fit(learner, inputs, places, len(rows), encoder, training, rng, others=learner.others)
         stored = {ROWS: rows.astype(np.int32), **parameters}
         return Release(task=task.name, labels=new, parameters=stored, event=event, private=False)
 

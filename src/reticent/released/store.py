@@ -20,7 +20,7 @@ from reticent.released.release import Release
 MANIFEST = "manifest.json"
 LABELS = "labels.json"
 RELEASES = "releases"
-FORMAT = 2
+FORMAT = 3
 _NAMES = "labels"
 
 
