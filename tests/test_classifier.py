@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import reticent as rt
-from reticent import errors
+from reticent import errors, events
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
 
@@ -98,6 +98,53 @@ def test_bad_rows_are_dropped_without_a_word(capfd):
         model.learn_task(np.concatenate([x, bad]), labels, name="march")
         assert set(model.classes_) <= {"a", "b", "c"}
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("learner", [None, rt.PeftEnsemble(epochs=1, rate=0.5, length=None)], ids=["cosine", "peft"])
+def test_odd_numbers_raise_no_warning(learner):
+    """Warnings are errors here: a cast that overflows in one row must not be told."""
+    x, y = data(["a", "b"], 3)
+    long, signalling = x.astype(np.longdouble), x.astype(np.float32)
+    x[3, 2], long[3, 2], signalling.view(np.uint32)[3, 2] = 1e300, np.longdouble("1e4000"), 0x7F800001
+    for rows in (x, long, signalling):
+        model = rt.ContinualClassifier(labels=rt.PublicLabels(["a", "b"]), learner=learner, budget=BUDGET)
+        model.learn_task(rows, y, name="march")
+
+
+class Meanwhile:
+    """A learner beside whom somebody else spends; or who spends nothing."""
+
+    rule = rt.Cosine().rule
+
+    def __init__(self, spends: bool) -> None:
+        self.spends = spends
+
+    def learn_task(self, task, policy, **others):
+        ledger = others["ledger"] if self.spends else Ledger.create(None, BUDGET)
+        release = rt.Cosine().learn_task(task, policy, **{**others, "ledger": ledger})
+        if self.spends:
+            ledger.spend(events.Gaussian(noise_multiplier=50.0), task="evaluation", private=True)
+        return release
+
+
+def test_the_tasks_own_spend_is_published():
+    model = rt.ContinualClassifier(labels=rt.PublicLabels(["a"]), learner=Meanwhile(True), budget=BUDGET)
+    model.learn_task(*data(["a"], 10), name="march")
+    assert [(s.task, s.published) for s in model.statement().spends] == [("march", True), ("evaluation", False)]
+    model.learner = Meanwhile(False)
+    with pytest.raises(errors.LedgerError, match="Nothing was spent on task 'april'"):
+        model.learn_task(*data(["a"], 10), name="april")
+    assert [release.task for release in model.releases] == ["march"]
+
+
+def test_a_copy_of_a_loaded_model_keeps_its_learner(tmp_path):
+    learner = rt.PeftEnsemble(epochs=1, rate=0.5)
+    model = rt.ContinualClassifier(
+        labels=rt.PublicLabels(["a", "b"]), learner=learner, budget=BUDGET, path=tmp_path / "one"
+    )
+    model.learn_task(*data(["a", "b"], 20), name="march")
+    rt.load(tmp_path / "one").save(tmp_path / "two")
+    assert rt.load(tmp_path / "two")._learner() == learner
 
 
 def test_spend_comes_before_the_draw(monkeypatch):

@@ -32,6 +32,10 @@ def test_equal_numbers_are_one_label():
     assert {type(canonical(x)) for x in (1, 1.0, True, np.int64(1), np.bool_(True))} == {int}
     assert type(canonical(np.str_("a"))) is str
     assert canonical(("a", 1.0)) == ("a", 1)
+    deep: object = "a"
+    for _ in range(3_000):
+        deep = (deep,)
+    assert canonical(deep) is None
 
 
 @given(

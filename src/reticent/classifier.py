@@ -100,17 +100,18 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tuning = getattr(learner, "tuning", None)
         if tuning is not None and all(act.text != tuning for act in ledger.statement().acts):
             ledger.record(tuning)
-        release = learner.learn_task(
-            Task(X, y, units, name=task_name),
-            self._policy(),
-            known=model.labels,
-            encoder=self.encoder,
-            budget=self._budget(),
-            ledger=ledger,
-            rng=self.noise or NoiseSource.from_os(),
-            past=model.releases,
-        )
-        ledger.publish(ledger.statement().spends[-1].row)
+        with np.errstate(all="ignore"):  # a remark about one row is a remark about one person
+            release = learner.learn_task(
+                Task(X, y, units, name=task_name),
+                self._policy(),
+                known=model.labels,
+                encoder=self.encoder,
+                budget=self._budget(),
+                ledger=ledger,
+                rng=self.noise or NoiseSource.from_os(),
+                past=model.releases,
+            )
+        _publish(ledger, task_name)
         self._add(release)
         return self
 
@@ -205,7 +206,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         copy = ContinualClassifier(**self.get_params(deep=False)).set_params(path=path)
         folder = Path(path)
         self._open_ledger().copy_to(folder)
-        copy._state = self._model()
+        copy._state, copy._stored_learner = self._model(), self._stored_learner
         copy._write_all(folder)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -291,6 +292,15 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "encoder": None if encoder is None else _encoder_to_json(encoder),
             "releases": self._entries,
         }
+
+
+def _publish(ledger: "Ledger", task: str) -> None:
+    """Records that what was spent on a task is about to leave; others may have spent on other tasks meanwhile."""
+    spends = [spend for spend in ledger.statement().spends if spend.task == task and spend.voided is None]
+    if not spends:
+        raise errors.LedgerError(f"Nothing was spent on task {task!r}, or it was voided: its release must not leave.")
+    for spend in spends:
+        ledger.publish(spend.row)
 
 
 def _encoder_to_json(encoder: Encode) -> dict[str, Any]:

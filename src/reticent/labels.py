@@ -20,11 +20,11 @@ UNKNOWN: Final = "<unknown>"
 """What a classifier answers while it knows no label; public and fixed."""
 
 
-def canonical(label: object) -> Label | None:
+def canonical(label: object, levels: int = 8) -> Label | None:
     """Returns a label as it may be released, or None for what cannot be one; never raises.
 
-    Labels are strings, numbers and tuples of them. Equal numbers become one object (1, 1.0 and True are 1): else the
-    row that came first would decide how a released label looks.
+    Labels are strings, numbers and tuples of them, up to so many levels. Equal numbers become one object (1, 1.0 and
+    True are 1): else the row that came first would decide how a released label looks.
 
     >>> [canonical(label) for label in ("E10", True, 2.0, 0.5, None, float("nan"), ["list"])]
     ['E10', 1, 2, 0.5, None, None, None]
@@ -37,8 +37,8 @@ def canonical(label: object) -> Label | None:
         return int(label)
     if isinstance(label, float):
         return None if label != label else int(label) if label.is_integer() else float(label)
-    if isinstance(label, tuple):
-        parts = tuple(canonical(part) for part in label)
+    if isinstance(label, tuple) and levels:
+        parts = tuple(canonical(part, levels - 1) for part in label)
         return None if any(part is None for part in parts) else parts
     return None
 

@@ -374,7 +374,7 @@ def test_the_papers_peft_is_tuned_once(tmp_path):
     first = run(cell(learner="peft-paper"), place)
     (file,) = (tmp_path / "out" / "tuned").glob("*.json")
     settings, before = json.loads(file.read_text()), file.stat().st_mtime_ns
-    assert settings["for"] == [DATA, 8.0, 0, "last_layer", TASKS]
+    assert settings["for"] == [DATA, 8.0, 0, "last_layer", TASKS, 0.0]
     assert f"clip_norm={settings['clip_norm']!r}" in first["digests"]["learner"]
     assert settings["tuning"] in first["spent"]["statement"]
     again = run(cell(learner="peft-paper", labels="released", share=10.0), place)

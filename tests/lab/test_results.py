@@ -114,9 +114,10 @@ def test_findings_are_of_medians_over_seeds():
     assert (finding.verdict, finding.measured, finding.data) == (REPRODUCED, "base 49.0, oracle 50.0", DATA)
 
 
-def test_findings_take_the_best_share_and_the_right_adapter():
+def test_findings_take_the_best_share_and_the_right_adapter_and_stream():
     shares = [made(v, "cosine-paper", "released", share=s) for s, v in ((10.0, 40), (50.0, 60))]
-    measured = results.Measured(by_digest([*shares, made(99, "peft", adapter="film"), made(70, "peft")]), DATA)
+    others = [made(99, "peft", adapter="film"), made(90, "peft", tasks=2)]
+    measured = results.Measured(by_digest([*shares, *others, made(70, "peft")]), DATA)
     assert measured("cosine-paper", "released") == pytest.approx(60)
     assert measured("cosine-paper", "released", share=10.0) == pytest.approx(40)
     assert measured("peft") == pytest.approx(70)

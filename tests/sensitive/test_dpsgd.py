@@ -17,7 +17,15 @@ from reticent.encoders.encoder import Backend, inference
 from reticent.gate.noise import NoiseSource
 from reticent.sensitive import dpsgd
 from reticent.sensitive.dpsgd import Adam, Engine, Sgd, Training, train
-from reticent.sensitive.gradients import AdapterGradients, HeadGradients, ModuleGradients
+from reticent.sensitive.gradients import (
+    AdapterGradients,
+    HeadGradients,
+    ModuleGradients,
+    _bits,
+    _Head,
+    _product,
+    _snapped,
+)
 from tests.conftest import ALPHA
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
@@ -343,25 +351,57 @@ def test_layers_are_clipped_apart():
 # --- an example's gradient is its own
 
 
-def test_head_blocks_change_nothing():
+@pytest.mark.parametrize("classes", [2, 10, 22, 100])
+def test_head_blocks_change_nothing(classes):
+    """Errors are the same, to the bit, in any company and at any place of it."""
     draw = np.random.default_rng(0)
-    x, y = draw.normal(size=(150, 33)).astype(np.float32), draw.integers(0, 5, size=150)
-    gradients = HeadGradients(x, y, 5)
-    at = moved(gradients.start)
-    seen = {}
+    x, y = draw.normal(size=(70, 384)).astype(np.float32), draw.integers(0, classes, size=70)
+    at = moved(HeadGradients(x, y, classes).start)
+    alone = np.concatenate([_Head(at).errors(_snapped(x[[i]]), y[[i]]) for i in range(70)])
+    for order in (np.arange(70), np.arange(70)[::-1], draw.permutation(70), np.arange(1, 70), np.arange(0, 70, 3)):
+        assert (_Head(at).errors(_snapped(x[order]), y[order]) == alone[order]).all()
 
-    def watching(norms):
-        seen["norms"] = norms["head.weight"]
-        return scales()(norms)
 
-    for size in (1, 7, 64, 100):
-        for start in range(0, 150 - size, 29):
-            rows = np.arange(start, start + size)
-            gradients.clipped_sum(at, rows, watching)
-            together = seen["norms"].copy()
-            for place in (0, size // 2, size - 1):
-                gradients.clipped_sum(at, rows[[place]], watching)
-                assert seen["norms"][0] == together[place]
+@pytest.mark.parametrize("length", [10.0, 1e6])
+def test_copies_of_an_example_count_alike(length):
+    """An example between two classes, where a last bit of a long product decides: no copy may see other bits.
+
+    Products in float32 move 16 copies apart by 1e-4 clipping norms at length 10, and by 3 at length 10^6.
+    """
+    draw = np.random.default_rng(0)
+    weight = draw.normal(size=(22, 384)).astype(np.float32)
+    at = {"head.weight": weight, "head.bias": np.zeros(22, np.float32)}
+    apart, between = weight[0].astype(float) - weight[1], weight[0].astype(float) + weight[1]
+    between -= apart * (between @ apart) / (apart @ apart)
+    x = np.repeat(between[None] * length / np.linalg.norm(between), 16, axis=0).astype(np.float32)
+    gradients = HeadGradients(x, np.full(16, 2), 22)
+    one = joined(gradients.clipped_sum(at, np.arange(1), scales()))
+    for copies in range(2, 17):
+        together = joined(gradients.clipped_sum(at, np.arange(copies), scales()))
+        assert np.linalg.norm(together - copies * one) < 1e-12
+
+
+@pytest.mark.parametrize("width", [1, 2, 384, 1280, 5000])
+def test_products_of_snapped_rows_are_exact(width):
+    """The largest whole numbers there can be, against Python's."""
+    draw = np.random.default_rng(width)
+    rows, others = (np.copysign(1 - 1e-9 * draw.random((3, width)), draw.normal(size=(3, width))) for _ in range(2))
+    rows[0] = others[0] = 1 - 1e-12
+    (left, units), (right, their_units) = _snapped(rows), _snapped(others)
+    exact = [[sum(int(a) * int(b) for a, b in zip(r, s, strict=True)) for s in right] for r in left]
+    assert max(abs(n) for row in exact for n in row) <= 2**53
+    found = _product((left, units), (right, their_units)) / units[:, None] / their_units
+    assert found.tolist() == exact
+    assert np.allclose(left * units[:, None], rows, rtol=0, atol=2.0 ** -_bits(width))
+
+
+def test_tiny_huge_and_bad_rows_snap():
+    rows = np.array([[0.0, 0.0], [5e-324, 0.0], [1e308, -1e-308], [np.inf, 1.0], [np.nan, 1.0]])
+    values, units = _snapped(rows)
+    assert np.isfinite(units).all()
+    assert (values[:2] * units[:2, None]).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert values[2, 0] * units[2] == pytest.approx(1e308)
+    assert not np.isfinite(values[3:, 0]).any()
 
 
 @needs_bert
@@ -578,6 +618,17 @@ def test_prefetching_changes_no_law():
         for ahead in (True, False)
     ]
     np.testing.assert_array_equal(joined(ends[0]), joined(ends[1]))
+
+
+def test_a_start_may_name_its_values_in_any_order():
+    draw = np.random.default_rng(1)
+    gradients = HeadGradients(draw.normal(size=(20, 3)).astype(np.float32), draw.integers(0, 3, 20), 3)
+    start = moved(gradients.start)
+    turned = dict(reversed(start.items()))
+    assert list(turned) != list(start)
+    found = [train(gradients, 20, settings(), rng=NoiseSource.seeded(4), start=begin) for begin in (start, turned)]
+    assert list(found[0]) == list(found[1]) == list(gradients.start)
+    assert (joined(found[0]) == joined(found[1])).all()
 
 
 def test_neighbours_give_the_same_shapes(rng):

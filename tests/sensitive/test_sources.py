@@ -1,3 +1,5 @@
+from datetime import date
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -68,6 +70,16 @@ def test_parquet(tmp_path):
         read(file, TEXT)
 
 
+def test_no_parquet_cell_raises(tmp_path):
+    """Text that is not UTF-8 and a day beyond the calendar are missing values, not errors that show them."""
+    file = tmp_path / "march.parquet"
+    code = pa.array([b"E10", b"caf\xe9"]).view(pa.string())
+    day = pa.array([1, 2_000_000_000], pa.int32()).view(pa.date32())
+    parquet.write_table(pa.table({"note": ["x", "y"], "code": code, "who": day}), file)
+    found = read(file, TEXT)
+    assert (found.labels, found.units) == (["E10", None], [date(1970, 1, 2), None])
+
+
 def test_npz(tmp_path):
     file = tmp_path / "march.npz"
     np.savez(file, x=np.eye(2), y=np.array(["a", "b"]), who=np.array([7, 8]))
@@ -86,6 +98,15 @@ def test_image_folders(tmp_path):
     found = read(tmp_path, Columns())
     assert [f.name for f in found.inputs] == ["1.png", "2.JPG"]
     assert found.labels == ["cat", "dog"]
+    (tmp_path / "3.png").write_bytes(b"")
+    assert read(tmp_path, Columns()).labels == ["cat", "dog"]
+    assert read(tmp_path, Columns(), labelled=False).labels is None
+    for name in ("cat/1.png", "dog/2.JPG"):
+        (tmp_path / name).unlink()
+    assert read(tmp_path, Columns()).labels == []  # one example less is no other kind of folder
+    assert [f.name for f in read(tmp_path, Columns(), labelled=False).inputs] == ["3.png"]
+    with pytest.raises(errors.InvalidValue, match="does not say whose they are"):
+        read(tmp_path, Columns(unit="patient"))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,11 @@
 import copy
 import pickle
+from datetime import date
+from decimal import Decimal
+from uuid import UUID
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from reticent import errors
@@ -20,7 +24,7 @@ def test_task_shows_nothing():
 
 
 def test_capping_keeps_the_first_of_each_unit():
-    task = Task(np.arange(10).reshape(5, 2), list("abcde"), units=["x", "y", "x", "x", ["odd"]])
+    task = Task(np.arange(10).reshape(5, 2), list("abcde"), units=["x", "y", "x", "x", "z"])
     capped = task.capped(2)
     assert capped.labels == ["a", "b", "c", "e"]
     assert isinstance(capped.inputs, np.ndarray)
@@ -41,6 +45,31 @@ def test_examples_without_an_owner_are_left_out():
     """Missing ids are all different to a dict (NaN) or all the same (None): neither bounds a person."""
     units = [float("nan"), float("nan"), None, np.float32("nan"), 1, 1.0, np.int64(1), "x"]
     assert Task(["t"] * 8, list("abcdefgh"), units).capped(2).labels == ["e", "f", "h"]
+
+
+@pytest.mark.parametrize(
+    "units",
+    [
+        ["", " ", "p7"],
+        [None, float("nan"), "p7"],
+        [pd.NA, pd.NaT, pd.Timestamp("2020-01-01")],
+        np.array(["NaT", "NaT", "2020-01-01"], dtype="datetime64[ns]"),
+        pd.array([None, None, 7], dtype="Int64"),
+        pd.array([None, None, "p7"], dtype="string"),
+        [Decimal("NaN"), Decimal("sNaN"), Decimal(7)],
+        [object(), {"a": 1}, UUID(int=7)],
+    ],
+    ids=["blank", "none", "pandas", "numpy", "Int64", "string", "decimal", "objects"],
+)
+def test_missing_ids_are_nobodys(units):
+    """If they were one person's, adding one example could push another one out."""
+    assert Task(["t"] * 3, list("abc"), units).capped(1).labels == ["c"]
+
+
+def test_ids_of_any_usual_type_tell_persons_apart():
+    days = [date(2020, 1, 1), date(2020, 1, 2), date(2020, 1, 1)]
+    for units in (days, [b"x", b"y", b"x"], [UUID(int=1), UUID(int=2), UUID(int=1)], [(1, "a"), (1, "b"), (1, "a")]):
+        assert Task(["t"] * 3, list("abc"), units).capped(1).labels == ["a", "b"]
 
 
 @pytest.mark.parametrize(

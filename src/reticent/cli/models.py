@@ -200,7 +200,7 @@ def predict(
     if output is None and not as_json:
         raise errors.InvalidValue("Expected a place for the predictions: -o FILE.csv, or --json.")
     classifier = load(model)
-    examples = read(source, Columns(text=text, image=image, features=_list(features)))
+    examples = read(source, Columns(text=text, image=image, features=_list(features)), labelled=False)
     best = classifier.predict_top_k(examples.inputs, top)
     if as_json:
         typer.echo(json.dumps({"labels": best.tolist()}, indent=2))

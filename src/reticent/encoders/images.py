@@ -140,7 +140,7 @@ def _item(example: object, pixels: Callable[[Any], npt.NDArray[np.float32]]) -> 
         return None
     try:
         return (np.ascontiguousarray(pixels(image), dtype=np.float32),)
-    except (ValueError, OSError, ZeroDivisionError):
+    except Exception:
         return None
 
 

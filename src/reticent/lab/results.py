@@ -13,7 +13,7 @@ from reticent.lab.bench import STREAMS, Folder, Outcome
 from reticent.lab.cells import NOT_PRIVATE
 from reticent.lab.datasets import NAMES
 from reticent.lab.estimates import Estimates, duration
-from reticent.lab.experiments import Spec
+from reticent.lab.experiments import Cell, Spec
 from reticent.released import store
 from reticent.report.model import model_page
 from reticent.report.results import results_page
@@ -61,7 +61,7 @@ class Measured:
 
     def __call__(self, learner: str, labels: str = "base", *, metric: str = "accuracy", **others: Any) -> float | None:  # noqa: ANN401
         """Returns the median, of the best share where several were tried and none is asked for; None if not run."""
-        wanted = {"epsilon": 1.0, "ratio": 0.0, "adapter": "last_layer", **others}
+        wanted = {"epsilon": 1.0, "ratio": 0.0, "adapter": "last_layer", "tasks": Cell.tasks, **others}
         found: dict[float | None, list[float]] = {}
         for result in self.runs.values():
             cell = result["cell"]

@@ -55,8 +55,8 @@ class Workspace:
         return _mapped(file)
 
     def tuned(self, cell: Cell, learner: PeftEnsemble, inputs: Any, labels: Strings) -> PeftEnsemble:  # noqa: ANN401
-        """Returns the paper's learner with settings tuned once for each data set, budget and seed, as the paper has."""
-        key = [cell.data, cell.epsilon, cell.seed, cell.adapter, cell.tasks]
+        """Returns the paper's learner with settings tuned once for each stream and budget, as the paper has."""
+        key = [cell.data, cell.epsilon, cell.seed, cell.adapter, cell.tasks, cell.ratio]
         file = self.out / "tuned" / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:20]}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         with only_one(file.with_suffix(".lock")):

@@ -182,7 +182,10 @@ class Engine:
 
 
 class Gradients(Protocol):
-    """Sensitive: examples, and the gradients of their losses."""
+    """Sensitive: examples, and the gradients of their losses.
+
+    The gradient of an example must not depend on the others, not even in its last bits: the sensitivity rests on it.
+    """
 
     @property
     def start(self) -> dict[str, npt.NDArray[np.float32]]:
@@ -218,19 +221,19 @@ def train(
         training: Public facts.
         rng: Where batches and noise come from.
         engine: Speed.
-        start: Where to begin, public; the gradients' own start by default.
+        start: Where to begin, public, in any order of names; the gradients' own start by default.
         noisy_sums_seen: Is given each step's noisy sums over clip_norm, which may be published.
         progress: Is given the fraction done.
     """
-    begin = gradients.start if start is None else start
-    point = flattened(begin)
+    like = gradients.start
+    point = flattened(like if start is None else {name: start[name] for name in like})
     mean = noisy_means(gradients, size, training, rng=rng, engine=engine, noisy_sums_seen=noisy_sums_seen)
     update = training.optimizer.update(len(point))
     for step in range(1, training.steps + 1):
         update(point, mean(point))
         if progress is not None:
             progress(step / training.steps)
-    return unflattened(point, begin)
+    return unflattened(point, like)
 
 
 def noisy_means(
@@ -248,8 +251,9 @@ def noisy_means(
     """
     like = gradients.start
     parameters = len(flattened(like))
-    # One example moves the sum by at most clip_norm (`_bounded`), so sum / clip_norm by 1. Added up in float64 in any
-    # order, n terms of norm 1 are off by at most n^2 2^-53, and so are a neighbour's: 2 B_max^2 2^-53 for n <= B_max.
+    # One example moves the sum by at most clip_norm (`_bounded`), so sum / clip_norm by 1: the others' gradients do not
+    # depend on it (`Gradients`). Added up in float64 in any order, n terms of norm 1 are off by at most n^2 2^-53, and
+    # so are a neighbour's: 2 B_max^2 2^-53 for n <= B_max.
     # Rounding moves every coordinate by half a step, on both sides: sqrt(d) steps. Hence the integers of neighbours
     # differ by at most (1 + slack) 2^24, and noise of (1 + slack) 2^24 noise_multiplier keeps the event true.
     slack = math.sqrt(parameters) / _GRID + 2 * _B_MAX**2 * 2.0**-53

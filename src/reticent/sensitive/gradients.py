@@ -5,6 +5,7 @@ A head on features in closed form (numpy only), an adapter and a head through a 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from reticent.encoders.wrapped import evaluating
 from reticent.sensitive.dpsgd import Engine, Floats, Ints, Parameters, Scales
 
 WEIGHT, BIAS = "head.weight", "head.bias"
-_BLOCK = 64  # rows of a matrix product whose bits matter
+_LEAST_EXPONENT = 900  # smaller features are zero; 2^900 is a float
 _PIECE = 1024  # rows in memory at a time
 
 
@@ -43,11 +44,15 @@ class HeadGradients:
     def __init__(self, features: npt.NDArray[np.float32], labels: Ints, classes: int) -> None:
         if features.ndim != 2 or features.dtype.kind != "f" or labels.shape != features.shape[:1]:
             raise errors.InvalidValue("Expected features of shape (n, K) and n labels.")
-        self._features, self._labels = features, labels
+        self._labels, self._usable = labels, np.isfinite(features).all(axis=1) & _inside(labels, classes)
         self._start = head(features.shape[1], classes)
-        self._usable = np.isfinite(features).all(axis=1) & _inside(labels, classes)
-        pieces = (features[start : start + _PIECE].astype(np.float64) for start in range(0, len(features), _PIECE))
-        self._lengths = np.concatenate([np.zeros(0), *map(_lengths, pieces)])
+        self._values, self._units = np.empty(features.shape, np.float32), np.empty(len(features))
+        self._lengths = np.empty(len(features))
+        for start in range(0, len(features), _PIECE):
+            part = slice(start, start + _PIECE)
+            values, self._units[part] = _snapped(features[part])
+            with np.errstate(all="ignore"):  # of rows that are not usable
+                self._values[part], self._lengths[part] = values, _lengths(values)
 
     def __repr__(self) -> str:
         return "HeadGradients(<sensitive>)"
@@ -59,11 +64,12 @@ class HeadGradients:
 
     def clipped_sum(self, parameters: Parameters, rows: Ints, clip: Scales) -> dict[str, Floats]:
         """Returns the sum of clipped gradients: clipping scales rows, the sum is a matrix product."""
-        layer = _Head(parameters, self._features.dtype)
+        layer = _Head(parameters)
         rows = rows[self._usable[rows]]
         for start in range(0, len(rows), _PIECE):
             part = rows[start : start + _PIECE]
-            layer.errors(_filled(self._features[part]), self._labels[part], self._lengths[part])
+            features = self._values[part].astype(np.float64), self._units[part]
+            layer.errors(features, self._labels[part], self._lengths[part])
             layer.add(clip(layer.norms))
         return layer.total
 
@@ -85,46 +91,74 @@ def _inside(labels: Ints, classes: int) -> npt.NDArray[np.bool_]:
 class _Head:
     """One step of a head: errors p - onehot of a block of examples, their norms, and the running sum."""
 
-    def __init__(self, parameters: Parameters, dtype: npt.DTypeLike) -> None:
-        self.weight, self.bias = (parameters[name].astype(dtype) for name in (WEIGHT, BIAS))
-        self.total = {WEIGHT: np.zeros(self.weight.shape), BIAS: np.zeros(self.bias.shape)}
+    def __init__(self, parameters: Parameters) -> None:
+        self._weight, self._bias = (parameters[name].astype(np.float64) for name in (WEIGHT, BIAS))
+        self._by_class = _snapped(self._weight)
+        self.total = {WEIGHT: np.zeros(self._weight.shape), BIAS: np.zeros(self._bias.shape)}
 
-    def errors(self, features: npt.NDArray[Any], labels: Ints, lengths: Floats | None = None) -> npt.NDArray[Any]:
-        """Returns p - onehot of a block, in the precision of its features; rows beyond the labels fill it up."""
+    @cached_property
+    def _by_feature(self) -> "_Snapped":
+        return _snapped(self._weight.T)
+
+    def errors(self, features: "_Snapped", labels: Ints, lengths: Floats | None = None) -> Floats:
+        """Returns p - onehot of a block; rows beyond the labels fill it up."""
         with np.errstate(all="ignore"):
-            p = _product(features, self.weight.T)
-            p += self.bias
+            p = _product(features, self._by_class)
+            p += self._bias
             p -= p.max(axis=1, keepdims=True)
             np.exp(p, out=p)
             p /= p.sum(axis=1, keepdims=True)
             p[np.arange(len(labels)), labels] -= 1
-            self._features, self._errors = (part[: len(labels)].astype(np.float64) for part in (features, p))
-            of_errors = _lengths(self._errors)
-            of_features = _lengths(self._features) if lengths is None else lengths
-            self.norms = {WEIGHT: of_errors * of_features, BIAS: of_errors}
+            self._values, self._units, self._errors = (part[: len(labels)] for part in (*features, p))
+            of_errors, of_values = _lengths(self._errors), _lengths(self._values) if lengths is None else lengths
+            self.norms = {WEIGHT: of_errors * of_values * self._units, BIAS: of_errors}
         return p
+
+    def back(self, error: Floats) -> Floats:
+        """Returns the loss's gradient at the features, of errors as `errors` returned them."""
+        return _product(_snapped(error), self._by_feature)
 
     def add(self, scales: Mapping[str, Floats]) -> None:
         """Adds the block's clipped gradients, once; examples scaled by 0 may hold NaN and are left out."""
         unused = (scales[WEIGHT] <= 0) & (scales[BIAS] <= 0)
-        self._errors[unused] = self._features[unused] = 0.0
+        self._errors[unused] = self._values[unused] = 0.0
         self.total[BIAS] += scales[BIAS] @ self._errors
-        self._errors *= scales[WEIGHT][:, None]
-        self.total[WEIGHT] += self._errors.T @ self._features
+        self._errors *= (scales[WEIGHT] * self._units)[:, None]
+        self.total[WEIGHT] += self._errors.T @ self._values
 
 
-def _filled(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Returns rows, and zeros up to whole blocks."""
-    filled = np.zeros((-(-len(rows) // _BLOCK) * _BLOCK, rows.shape[1]), rows.dtype)
-    filled[: len(rows)] = rows
-    return filled
+_Snapped = tuple[Floats, Floats]
 
 
-def _product(rows: npt.NDArray[Any], matrix: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Returns rows @ matrix, a block at a time: the bits of a matrix product depend on how many rows it has."""
-    product = np.empty((len(rows), matrix.shape[1]), rows.dtype)
-    for start in range(0, len(rows), _BLOCK):
-        np.matmul(rows[start : start + _BLOCK], matrix, out=product[start : start + _BLOCK])
+def _snapped(rows: npt.NDArray[np.floating]) -> _Snapped:
+    """Returns rows as whole numbers times a power of two of each row: short enough for exact products.
+
+    >>> _snapped(np.array([[1.5, -0.25]]))[0] * _snapped(np.array([[1.5, -0.25]]))[1]
+    array([[ 1.5 , -0.25]])
+    """
+    bits = _bits(rows.shape[1])
+    with np.errstate(all="ignore"):
+        largest = np.abs(rows).max(axis=1, initial=0.0).astype(np.float64)
+        exponent = np.maximum(np.frexp(largest)[1], -_LEAST_EXPONENT)
+        return np.rint(rows * np.ldexp(1.0, bits - exponent)[:, None]), np.ldexp(1.0, exponent - bits)
+
+
+def _bits(width: int) -> int:
+    """How many bits two numbers may have so that a sum of so many products is exact in float64; all fit in float32."""
+    return min(24, (53 - width.bit_length()) // 2)
+
+
+def _product(left: _Snapped, right: _Snapped) -> Floats:
+    """Returns rows of left times rows of right.
+
+    Matrix products of floats depend, in their last bits, on how many rows there are and where a row stands. Then one
+    example more changes what the others contribute, and the sensitivity is not the clipping norm. Here all partial sums
+    are whole numbers below 2^53, exact in any order, so a row's product is a function of that row.
+    """
+    (values, units), (others, their_units) = left, right
+    product = values @ others.T
+    product *= units[:, None]
+    product *= their_units
     return product
 
 
@@ -191,13 +225,13 @@ class AdapterGradients:
         return self._rows.within_memory(lambda: self._sum(parameters, rows, clip))
 
     def _sum(self, parameters: Parameters, rows: Ints, clip: Scales) -> dict[str, Floats]:
-        layer = _Head(parameters, np.float64)
+        layer = _Head(parameters)
         values = {name: parameters[name] for name in self._adapted}
         sums = {name: np.zeros(value.shape) for name, value in values.items()}
 
         def record(block: Item, labels: Ints) -> dict[str, Floats]:
             def back(features: Floats) -> Floats:
-                return _product(layer.errors(_filled(features), labels), layer.weight)[: len(features)]
+                return layer.back(layer.errors(_snapped(features), labels))
 
             return self._recorded(values, block, len(labels), back)
 

@@ -55,10 +55,14 @@ class Examples:
         return "Examples(<sensitive>)"
 
 
-def read(path: Path, columns: Columns) -> Examples:
-    """Reads a file by its ending, or a folder with one subfolder of images per label."""
+def read(path: Path, columns: Columns, *, labelled: bool = True) -> Examples:
+    """Reads a file by its ending, or a folder with one subfolder of images per label; unlabelled ones may lie loose."""
     if path.is_dir():
-        return _folder(path)
+        if columns.unit is not None:
+            raise errors.InvalidValue(
+                "A folder of images does not say whose they are. List them in a .csv file: --image and --unit."
+            )
+        return _folder(path, labelled)
     if not path.is_file():
         raise errors.InvalidValue(f"No file at {path}.")
     if path.suffix == ".npz":
@@ -114,7 +118,15 @@ def _read_parquet(path: Path, wanted: list[str]) -> dict[str, list[object]]:
         table = parquet.read_table(path, columns=wanted)
     except (pa.ArrowInvalid, OSError) as error:
         raise errors.InvalidValue(f"{path.name} is not a readable Parquet file.") from error
-    return {name: table[name].to_pylist() for name in wanted}
+    return {name: [_value(cell) for cell in table[name]] for name in wanted}
+
+
+def _value(cell: Any) -> object:  # noqa: ANN401
+    """Returns a cell as a Python object, None where it is none (text that is not UTF-8, a date beyond the calendar)."""
+    try:
+        return cell.as_py()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _npz(path: Path, columns: Columns) -> Examples:
@@ -131,13 +143,13 @@ def _npz(path: Path, columns: Columns) -> Examples:
         raise errors.InvalidValue(f"{path.name} is not a readable NPZ file of plain arrays.") from error
 
 
-def _folder(path: Path) -> Examples:
+def _folder(path: Path, labelled: bool) -> Examples:
     """Paths of images; the label is the name of the folder they are in."""
     files = sorted(f for f in path.glob("*/*") if f.suffix.lower() in _IMAGES)
+    if labelled:
+        return Examples(files, [f.parent.name for f in files], None)
     loose = sorted(f for f in path.glob("*") if f.suffix.lower() in _IMAGES)
-    if loose and not files:
-        return Examples(loose, None, None)
-    return Examples(files, [f.parent.name for f in files], None)
+    return Examples(files or loose, None, None)
 
 
 def _numbers(values: list[object]) -> npt.NDArray[np.float64]:

@@ -1,13 +1,18 @@
 """Task: the sensitive examples of one task, for the time it takes to learn it."""
 
 from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
 from typing import Any, NoReturn
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
 from reticent.labels import canonical
+
+_IDS = (bytes, date, Decimal, UUID, np.datetime64)  # beside labels
 
 
 class Task:
@@ -73,16 +78,20 @@ def _inputs(values: Any) -> Sequence[object] | npt.NDArray[Any]:  # noqa: ANN401
 
 
 def _unit(value: object) -> object:
-    """Returns what tells units apart, or None where the id is missing."""
-    if value is None or (isinstance(value, float | np.floating) and np.isnan(value)):
+    """Returns what tells units apart, or None where the id is missing: persons without one must not share theirs."""
+    name = canonical(value)
+    if name is not None:
+        return None if isinstance(name, str) and not name.strip() else name
+    if isinstance(value, Decimal) and not value.is_finite():
         return None
-    return canonical(value) if canonical(value) is not None else repr(value)
+    return (type(value).__name__, str(value)) if isinstance(value, _IDS) and str(value) != "NaT" else None
 
 
 def _column(name: str, values: Any, inputs: Sequence[object] | npt.NDArray[Any]) -> list[object]:  # noqa: ANN401
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise errors.InvalidValue(f"Expected {name} with one dimension, got {values.ndim}.")
-    column = values.tolist() if hasattr(values, "tolist") else list(values)
+    dates = isinstance(values, np.ndarray) and values.dtype.kind in "mM"  # a missing one would become a number
+    column = values.tolist() if hasattr(values, "tolist") and not dates else list(values)
     if len(column) != len(inputs):
         raise errors.InvalidValue(f"Expected as many {name} as inputs.")
     return column
