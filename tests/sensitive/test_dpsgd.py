@@ -730,32 +730,48 @@ def test_encoders_that_cannot_be_adapted_are_refused():
         AdapterGradients(callable_alone, encoders.film, [], nobody, 3)
 
 
-@needs_torch
-def test_mixing_layers_are_refused():
+def through_norm(how) -> Backend:
+    """A LayerNorm, and what is done with it."""
     import torch
 
-    class Mixing(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self, how) -> None:
+    class Through(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
             super().__init__()
-            self.norm, self.how = torch.nn.LayerNorm(4), how
+            self.norm = torch.nn.LayerNorm(4)
 
         def forward(self, x):
-            return self.how(self.norm, x)
+            return how(self.norm, x)
 
-    roads = {
-        "row by row": lambda norm, x: norm(x).mean(1),
+    probe = np.random.default_rng(0).normal(size=(8, 4))
+    return encoders.wrap(Through(), width=4, name="through", probe=probe).backend
+
+
+@needs_torch
+def test_mixing_layers_are_refused():
+    AdapterGradients(through_norm(lambda norm, x: norm(x).mean(1)), encoders.film, [], np.zeros(0, np.int64), 3)
+    mixing = {
         "batch statistics": lambda norm, x: norm(x - x.mean(0) + norm(x).mean(0)).mean(1),
         "tokens first": lambda norm, x: norm(x.transpose(0, 1)).mean(0),
         "nothing reads it": lambda norm, x: x.mean(1) * 2,
     }
-    for road, how in roads.items():
-        probe = np.random.default_rng(0).normal(size=(8, 4))
-        backend = encoders.wrap(Mixing(how), width=4, name=road, probe=probe).backend
-        if road == "row by row":
-            AdapterGradients(backend, encoders.film, [], np.zeros(0, np.int64), 3)
-            continue
+    for how in mixing.values():
         with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder whose adapted layers treat examples one"):
-            AdapterGradients(backend, encoders.film, [], np.zeros(0, np.int64), 3)
+            AdapterGradients(through_norm(how), encoders.film, [], np.zeros(0, np.int64), 3)
+
+
+@needs_torch
+def test_bits_that_depend_on_the_place_are_noticed():
+    import torch
+
+    item = (np.ones((8, 4), np.float32),)
+    roads = {
+        4: lambda norm, x: norm(x).mean(1),
+        1: lambda norm, x: norm(x).mean(1) * (1 + 1e-6 * torch.arange(len(x)))[:, None],
+    }
+    for rows, how in roads.items():
+        engine = Engine(rows=4)
+        gradients = AdapterGradients(through_norm(how), encoders.film, [item], np.zeros(1, np.int64), 3, engine)
+        assert gradients._rows(item) == rows
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,8 @@ class AdapterGradients:
       - An example's gradient is the same, to the bit, whatever else is in the batch: micro-batches have as many rows
         as its shape says, filled up with copies.                       test_adapter_blocks_change_nothing
       - Layers that let examples influence each other are refused, on a public example. test_mixing_layers_are_refused
+      - Where the machine's bits depend on a row's place, as far as the public example shows, each example goes through
+        alone.                                                          test_bits_that_depend_on_the_place_are_noticed
       - What cannot be encoded counts for nothing, silently.            test_bad_examples_count_for_nothing
 
     Args:
@@ -272,7 +274,11 @@ class AdapterGradients:
         return saved[0]
 
     def _try_in_public(self) -> None:
-        """Sends the error of one public example back; only that example may be found to contribute."""
+        """Sends the error of one public example back; only that example may be found to contribute.
+
+        And the errors of as many copies as there are rows: where these differ in a bit, a gradient depends on its
+        place, and every example goes through alone.
+        """
         probe = self._backend.probe
         if probe is None:
             raise errors.InvalidValue(
@@ -288,6 +294,9 @@ class AdapterGradients:
         alone = not any(rows[1:].any() for rows in found.values())
         if not alone or not any(rows[0].any() for rows in found.values()):
             raise errors.InvalidValue(sentence)
+        found = self._recorded(self._adapted, block, len(block[0]), _every_row)
+        if any((rows != rows[0]).any() for rows in found.values()):
+            self._rows.one_by_one()
 
 
 class ModuleGradients:
@@ -393,6 +402,10 @@ class _Rows:
         fit = max(1, self._memory // max(1, self._known[shape]))
         return min(self._most, 1 << (fit.bit_length() - 1))
 
+    def one_by_one(self) -> None:
+        """Gives every example a micro-batch of its own: slow, and without company."""
+        self._most = 1
+
     def within_memory(self, work: Callable[[], dict[str, Floats]]) -> dict[str, Floats]:
         """Does a step's work; where memory does not suffice, all of it again in micro-batches half as large."""
         while True:
@@ -430,6 +443,10 @@ def _first_row(features: Floats) -> Floats:
     error = np.zeros_like(features)
     error[0] = np.cos(np.arange(features.shape[1]))  # not constant: a LayerNorm takes a mean away
     return error
+
+
+def _every_row(features: Floats) -> Floats:
+    return np.repeat(_first_row(features)[:1], len(features), axis=0)
 
 
 def _as_rows(tensor: Any) -> Floats:  # noqa: ANN401
