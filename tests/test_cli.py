@@ -17,6 +17,7 @@ from reticent.cli import app, main
 from reticent.gate.ledger import FILE_NAME, Ledger
 from reticent.lab import experiments
 from reticent.lab.bench import Folder
+from reticent.lab.estimates import WITHOUT_DATA
 from tests.lab.tiny import DATA, done, write_features
 
 VERBS = [
@@ -360,7 +361,6 @@ title = "Mine"
 data = "{DATA}"
 learner = ["cosine-paper", "cosine"]
 labels = ["oracle", "base"]
-tasks = 3
 seeds = 2
 """
 
@@ -382,6 +382,24 @@ def test_bench_lists_what_there_is(tmp_path, words):
     rows = {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
     assert set(experiments.names()) <= rows
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_documented_list_is_what_is_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    printed = [line.strip() for line in reticent("bench", "--list", "--out", "new").stdout.splitlines()]
+    page = (Path(__file__).parents[1] / "docs" / "benchmarks.md").read_text()
+    shown = page.split("$ reticent bench --list --out new/\n")[1].split("\n\n")[0].splitlines()
+    assert [line.strip() for line in shown] == [line for line in printed if line]
+
+
+def test_the_list_knows_how_long_experiments_without_data_take(bench, tmp_path):
+    def left() -> dict[str, int]:
+        entries = json.loads(reticent("bench", "--list", "--json", "--out", tmp_path / "results").stdout)
+        return {entry["name"]: entry["seconds_left"] for entry in entries if entry["name"] in ("attack", "drop")}
+
+    assert left() == WITHOUT_DATA
+    (tmp_path / "results" / "attack.json").write_text('{"points": [], "bounds": []}')
+    assert left() == {**WITHOUT_DATA, "attack": 0}
 
 
 def test_bench_lists_for_scripts(bench, tmp_path):
@@ -441,11 +459,51 @@ def test_bench_runs_and_says_what_failed(tmp_path):
     assert last.startswith("2 run(s), 1 failed.")
 
 
-def test_bench_without_any_data_is_one_sentence(tmp_path):
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_bench_without_any_data_is_one_sentence(tmp_path, options):
     (tmp_path / "mine.toml").write_text(SPEC)
     out = tmp_path / "results"
-    done = reticent("bench", tmp_path / "mine.toml", "--data", tmp_path, "--out", out, "--workers", 1, "--json")
+    done = reticent("bench", tmp_path / "mine.toml", "--data", tmp_path, "--out", out, "--workers", 1, *options)
     assert "needs cifar100_efficientnet_lite0.npz in the data folder" in refused(done)
+    assert not (out / "tables").exists()
+
+
+def test_a_spec_without_cells_is_one_sentence(tmp_path):
+    (tmp_path / "empty.toml").write_text('title = "Empty"\ngrid = []\n')
+    for words in ([], ["--tables"]):
+        done = reticent("bench", tmp_path / "empty.toml", "--out", tmp_path / "results", *words)
+        assert "Spec empty has no cells. Give it a [[grid]] with data and learner." in refused(done)
+    assert not (tmp_path / "results").exists()
+
+
+def test_tables_are_of_a_results_folder(bench, started, tmp_path):
+    (tmp_path / "other").mkdir()
+    for folder in (tmp_path / "nothing", tmp_path / "other", started / "model"):
+        before = sorted(folder.rglob("*"))
+        assert f"{folder} holds no results." in refused(reticent(*bench[:-1], folder, "--tables"))
+        assert sorted(folder.rglob("*")) == before
+    assert not (tmp_path / "nothing").exists()
+    assert "is a model directory. Choose another --out." in refused(reticent(*bench[:-1], started / "model"))
+
+
+def test_damaged_files_of_a_results_folder_are_left_out(bench, tmp_path):
+    assert reticent(*bench).returncode == 0
+    out = tmp_path / "results"
+    first, *_ = sorted((out / "runs").iterdir())
+    for file in (first, out / "tables" / "mine.json", out / "attack.json", out / "drop.json", out / "streams.json"):
+        file.write_text('{"status": "do')
+    assert reticent("report", out).returncode == 0
+    page = (out / "report.html").read_text()
+    assert "tables/mine.json is damaged and left out" in page
+    assert "7 runs, 0 of them failed" in page
+    entries = json.loads(reticent("bench", "--list", "--json", "--out", out).stdout)
+    assert {entry["name"]: entry["done"] for entry in entries}["drop"] == 0
+    done = reticent(*bench, "attack", "drop", "--tables")
+    assert done.returncode == 0, done.stderr
+    assert "[1 of 2 seeds]" in (out / "tables" / "mine.md").read_text()
+    assert "*not run here*" in (out / "tables" / "attack.md").read_text()
+    assert reticent("report", out).returncode == 0
+    assert "is damaged" not in (out / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -473,7 +531,9 @@ def test_bench_refuses_folders_that_are_not_its_own(bench, tmp_path):
     assert reticent(*bench).returncode == 0
     (tmp_path / "results" / "bench.json").write_text('{"format": 1, "version": "0.0.1"}')
     assert "holds results of reticent 0.0.1" in refused(reticent(*bench))
-    assert "holds results of reticent 0.0.1" in refused(reticent("report", tmp_path / "results"))
+    sentence = refused(reticent("report", tmp_path / "results"))
+    assert "holds results of reticent 0.0.1" in sentence
+    assert sentence.endswith("Make new ones in another folder: reticent bench NAME --out DIR")
     (tmp_path / "file").write_text("")
     assert "Cannot write results to" in refused(reticent(*bench[:-1], tmp_path / "file"))
 

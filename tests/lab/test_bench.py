@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -285,7 +285,7 @@ def test_one_runner_at_a_time(tmp_path):
     [
         ({"format": cells.FORMAT, "version": "0.0.9"}, "holds results of reticent 0.0.9"),
         ({"format": 99, "version": reticent.__version__}, "(format 99); this is"),
-        ({}, "Choose another --out"),
+        ({}, "in another folder: reticent bench NAME --out DIR"),
         ([1], "cannot be read"),
     ],
 )
@@ -312,12 +312,66 @@ def test_a_folder_without_results_says_how_to_make_some(tmp_path):
 
 def test_files_are_whole_or_not_there(tmp_path):
     folder = Folder(tmp_path)
-    folder.write("runs/a.json", '{"status": "done"}')
+    folder.write("runs/a.json", '{"status": "done", "cell": {}}')
     with contextlib.suppress(UnicodeEncodeError):
         folder.write("runs/b.json", '{"status": "\udc00"}')  # fails midway
-    assert folder.runs() == {"a": {"status": "done"}}
-    assert folder.read("runs/a.json") == {"status": "done"}
+    assert folder.runs() == {"a": {"status": "done", "cell": {}}}
+    assert folder.read("runs/a.json") == {"status": "done", "cell": {}}
     assert folder.read("nothing.json") is None
+
+
+DAMAGED = [b'{"status": "done", "cell": {"da', b"", b"\0" * 100, b'{"status": "\xe9"}', b"[]", b"null"]
+
+
+@pytest.mark.parametrize("content", DAMAGED, ids=["half", "empty", "zeros", "Latin-1", "list", "null"])
+def test_a_damaged_file_is_as_if_it_were_not_there(tmp_path, content):
+    with Folder(tmp_path) as folder:
+        folder.write("runs/good.json", json.dumps(done(cell(), 0.5)))
+        folder.write("tables/good.json", "[]")
+        for name in ("runs/a.json", "tables/a.json", "drop.json", bench.STREAMS):
+            folder.path.joinpath(name).write_bytes(content)
+        assert list(folder.runs()) == ["good"]
+        assert folder.read("drop.json") is folder.read(bench.STREAMS) is None
+        assert folder.tables() == {"a": [] if content == b"[]" else None, "good": []}
+    bench.run([experiments.spec("drop")], data=tmp_path, out=tmp_path)
+    assert (folder.read("drop.json") or {}).keys() == {"delta", "curves"}
+    assert folder.read(bench.STREAMS) == {}
+
+
+def test_results_that_are_not_of_a_run_count_as_not_run(tmp_path):
+    Folder(tmp_path).write("runs/a.json", '{"accuracy": 1}')
+    assert Folder(tmp_path).runs() == {}
+
+
+def test_a_damaged_run_is_run_again(place, tmp_path):
+    whole, broken = cell(seed=0), cell(seed=1)
+    with Folder(tmp_path) as folder:
+        folder.write(f"runs/{whole.digest}.json", json.dumps(done(whole, 0.5)))
+        folder.write(f"runs/{broken.digest}.json", json.dumps(done(broken, 0.5))[:-20])
+    before = files(tmp_path)
+    spec = Spec(name="mine", title="Mine", cells=(whole, broken))
+    assert bench.run([spec], data=place.data, out=tmp_path, workers=1).ran == 1
+    after = files(tmp_path)
+    assert after[f"{whole.digest}.json"] == before[f"{whole.digest}.json"]
+    assert Folder(tmp_path).runs()[broken.digest]["status"] == "done"
+
+
+def test_a_model_directory_takes_no_results(tmp_path):
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(errors.InvalidValue, match=r"is a model directory\. Choose another --out"):
+        bench.run([], data=tmp_path, out=tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_where_all_data_is_missing_the_refusal_alone_says_so(tmp_path):
+    said: list[str] = []
+    spec = Spec(name="mine", title="Mine", cells=(cell(), cell(seed=1), cell(data="nothing"), cell(data="clinc150")))
+    with pytest.raises(errors.InvalidValue) as refusal:
+        bench.run([spec], data=tmp_path, out=tmp_path / "results", workers=1, say=said.append)
+    for sentence in (f"{DATA} needs", "No data set is called nothing", "clinc150 needs"):
+        assert str(refusal.value).count(sentence) == 1
+    assert said == []
+    assert not (tmp_path / "results" / "tables").exists()
 
 
 @pytest.mark.parametrize("bad", [{"workers": 0}, {"threads": 0}, {"workers": 1.5}])
@@ -329,8 +383,11 @@ def test_bad_numbers_of_processes_are_refused(tmp_path, bad):
 
 def test_what_needs_no_data_runs_without_any(tmp_path):
     spec = Spec(name="mine", title="Mine", cells=(cell(), cell(data="clinc150"), cell(data="nothing")))
-    outcome = bench.run([spec, experiments.spec("drop")], data=tmp_path, out=tmp_path / "results", workers=1)
+    said: list[str] = []
+    specs = [spec, experiments.spec("drop")]
+    outcome = bench.run(specs, data=tmp_path, out=tmp_path / "results", workers=1, say=said.append)
     assert list(outcome.missing) == [DATA, "clinc150", "nothing"]
+    assert said[1:] == list(outcome.missing.values())  # each once, after the title of the other experiment
     assert outcome.missing["nothing"].startswith("No data set is called nothing. There are clinc150")
     assert Folder(tmp_path / "results").read("drop.json") is not None
     assert "*not run here*" in (tmp_path / "results" / "tables" / "mine.md").read_text()
@@ -341,7 +398,8 @@ def test_examples_of_blurry_classes_are_counted_for_the_first_seed(place, tmp_pa
     with Folder(tmp_path) as folder:  # as if all had run
         for wanted in spec.cells:
             folder.write(f"runs/{wanted.digest}.json", json.dumps(done(wanted, 0.5)))
-    outcome = bench.run([spec], data=place.data, out=tmp_path)
+    last_first = replace(spec, cells=spec.cells[::-1])
+    outcome = bench.run([last_first], data=place.data, out=tmp_path)
     assert outcome.ran == 0
     first = cells.examples_of_a_blurry_class(spec.cells[0], place.load(spec.cells[0]))
     assert Folder(tmp_path).read(bench.STREAMS) == {DATA: {"50": first}}
@@ -349,6 +407,9 @@ def test_examples_of_blurry_classes_are_counted_for_the_first_seed(place, tmp_pa
     (tmp_path / bench.STREAMS).unlink()
     bench.run([spec], data=tmp_path / "gone", out=tmp_path)  # all has run: data need not be there any more
     assert "50.0" in (tmp_path / "tables" / "mine.md").read_text()
+    (damaged := write_features(tmp_path / "damaged") / "cifar100_efficientnet_lite0.npz").write_bytes(b"PK")
+    bench.run([spec], data=damaged.parent, out=tmp_path)
+    assert Folder(tmp_path).read(bench.STREAMS) == {}
 
 
 # --- experiments that need no data
@@ -358,6 +419,7 @@ def test_dropped_labels_are_those_of_the_mechanisms(tmp_path):
     said: list[str] = []
     bench.run([experiments.spec("drop")], data=tmp_path, out=tmp_path, say=said.append)
     found = Folder(tmp_path).read("drop.json")
+    assert found is not None
     curves = {
         (c["epsilon"], c["mechanism"]): dict(zip(c["sizes"], c["probability"], strict=True)) for c in found["curves"]
     }
@@ -378,6 +440,7 @@ def test_dropped_labels_are_those_of_the_mechanisms(tmp_path):
 def test_the_attack_is_won_against_classifiers_alone(tmp_path):
     bench.run([experiments.spec("attack")], data=tmp_path, out=tmp_path)
     found = Folder(tmp_path).read("attack.json")
+    assert found is not None
     assert {point["broken"] for point in found["points"] if not point["remedy"]} == {True}
     assert {point["broken"] for point in found["points"] if point["remedy"]} == {False}
     assert "leaks" in (tmp_path / "tables" / "attack.md").read_text()

@@ -106,8 +106,9 @@ def test_names_are_for_people_and_tell_cells_apart():
 def test_only_the_papers_released_labels_have_a_share_by_default(learner, labels, share):
     made = read("mine", f'data = "clinc150"\nlearner = "{learner}"\nlabels = "{labels}"')
     assert {cell.share for cell in made.cells} == {share}
-    given = read("mine", f'data = "clinc150"\nlearner = "{learner}"\nlabels = "{labels}"\nshare = [2.5, 50]')
-    assert {cell.share for cell in given.cells} == {2.5, 50.0}
+    both = f'data = "clinc150"\nlearner = "{learner}"\nlabels = ["{labels}", "released"]\nshare = [2.5, 50]'
+    given = {(cell.labels, cell.share) for cell in read("mine", both).cells}
+    assert given == {(labels, None)} - {("released", None)} | {("released", 2.5), ("released", 50.0)}
 
 
 def test_one_table_or_metric_needs_no_list():
@@ -162,7 +163,8 @@ def test_narrowed_keeps_first_seeds_and_what_is_named():
         (GRID + 'epsilon = "much"', "Expected epsilon to be a number"),
         (GRID + "ratio = 101", "Expected ratio >= 0"),
         (GRID + "ratio = -1", "Expected ratio >= 0"),
-        (GRID + "share = 100", "Expected share > 0"),
+        (GRID + 'labels = "released"\nshare = 100', "Expected share > 0"),
+        (GRID + "share = 10", "a share buys labels"),
         (GRID + "tasks = 0", "Expected tasks >= 1"),
         (GRID + "tasks = [1, 2]", "Expected tasks to be a whole number"),
         (GRID + "seeds = 0", "Expected seeds >= 1"),

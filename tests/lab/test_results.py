@@ -163,10 +163,10 @@ def test_the_page_says_how_it_was_made_and_everything_on_it(folder):
     assert text.startswith("# Results\n")
     assert "Written by `reticent bench mine.toml --page x.md`, never by hand. NOT PRIVATE" in text
     assert "4 runs, 12 s of one core in all." in text
-    assert "## Findings of the paper" in text
+    assert "## Findings\n" in text
     behind = text.split("## Where ours is behind the paper's method")[1].split("## ")[0].split("\n")
     assert [line for line in behind if line] == [
-        "- 1, Cosine Classifier, Base Dataset, clinc150: 50.0, the paper's method 70.0."
+        "- epsilon 1, Cosine Classifier, Base Dataset, clinc150: 50.0, the paper's method 70.0."
     ]
     assert text.count("Ours is behind") == 0
     assert "## Mine" in text
@@ -227,7 +227,7 @@ def test_the_report_of_results_is_one_file(folder):
     folder.write("tables/mine.json", json.dumps([table]))
     text = results.report(folder.path)
     assert self_contained(text)
-    assert "Findings of the paper" in text
+    assert "and ours beside them" in text
     assert "<em>failed</em>" in text
     assert "no room &lt;b&gt;" in text
     assert "NOT PRIVATE" in text

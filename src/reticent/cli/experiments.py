@@ -157,12 +157,17 @@ def bench(
         console().print(table)
         return
     wanted = [experiments.spec(n) for name in names for n in (results.OFFLINE if name == "all" else (name,))]
+    for spec in wanted:
+        if spec.kind == "grid" and not spec.cells:
+            raise errors.InvalidValue(f"Spec {spec.name} has no cells. Give it a [[grid]] with data and learner.")
     sys.path.append(str(Path.cwd()))  # a learner of the user's own lies beside the spec; workers take the path over
     chosen = [experiments.narrowed(spec, seeds=seeds, only=tuple(only or ())) for spec in wanted]
     if not any(spec.cells or spec.kind != "grid" for spec in chosen):
         raise errors.InvalidValue(f"No cell of {', '.join(names)} is left by --only {' --only '.join(only or ())}.")
     if page is not None and not page.parent.is_dir():
         raise errors.InvalidValue(f"Expected --page in an existing folder, got {page}.")
+    if tables:
+        runner.Folder(out).check()
     terminal = console()
     outcome = runner.run(
         [] if tables else chosen,
@@ -207,5 +212,5 @@ def report(
 
 
 def _command() -> str:
-    """Returns what the user typed."""
-    return shlex.join(["reticent", *sys.argv[1:]])
+    """Returns what makes the results: what the user typed, without "run nothing"."""
+    return shlex.join(["reticent", *(word for word in sys.argv[1:] if word != "--tables")])

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import TracebackType
@@ -32,7 +32,8 @@ from reticent.lab import attacks, cells, tables
 from reticent.lab.datasets import MissingData
 from reticent.lab.estimates import Estimates, duration
 from reticent.lab.experiments import Cell, Spec
-from reticent.lab.workspace import Workspace, write
+from reticent.lab.workspace import Workspace, read, write
+from reticent.released import store
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 DROP_DELTA = 1e-7  # of the paper's second figure
@@ -62,7 +63,9 @@ class Folder:
         self.path = path
 
     def __enter__(self) -> "Folder":
-        """Takes the folder for one runner; refuses one that another holds, or that another version wrote."""
+        """Takes the folder for one runner; refuses one that another holds, another version wrote, or a model is in."""
+        if (self.path / store.MANIFEST).exists():
+            raise errors.InvalidValue(f"{self.path} is a model directory. Choose another --out.")
         try:
             (self.path / "runs").mkdir(parents=True, exist_ok=True)
             self._lock = (self.path / "lock").open("w")
@@ -91,14 +94,13 @@ class Folder:
         file = self.path / "bench.json"
         if not file.exists():
             raise errors.InvalidValue(f"{self.path} holds no results. Run: reticent bench NAME --out {self.path}")
-        try:
-            made = dict(json.loads(file.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise errors.InvalidValue(f"{file} cannot be read. Choose another --out.") from error
+        made, elsewhere = read(file), "Make new ones in another folder: reticent bench NAME --out DIR"
+        if not isinstance(made, dict):
+            raise errors.InvalidValue(f"{file} cannot be read, so nobody knows whose results these are. {elsewhere}")
         if made != {"format": cells.FORMAT, "version": reticent.__version__}:
             raise errors.InvalidValue(
                 f"{self.path} holds results of reticent {made.get('version')} (format {made.get('format')}); this is "
-                f"{reticent.__version__} (format {cells.FORMAT}). Choose another --out."
+                f"{reticent.__version__} (format {cells.FORMAT}). {elsewhere}"
             )
 
     def write(self, name: str, text: str) -> None:
@@ -107,15 +109,21 @@ class Folder:
         file.parent.mkdir(parents=True, exist_ok=True)
         write(file, text)
 
-    def read(self, name: str) -> Any:  # noqa: ANN401
-        """Returns what a JSON file of the folder holds, or None."""
-        file = self.path / name
-        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Returns what a JSON file of the folder holds; None where it is not there, or damaged: it is made again."""
+        found = read(self.path / name)
+        return found if isinstance(found, dict) else None
 
     def runs(self) -> dict[str, dict[str, Any]]:
-        """Returns all results by the digests of their cells."""
+        """Returns all results by the digests of their cells; one that is damaged counts as not run."""
         files = sorted((self.path / "runs").glob("*.json"))
-        return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+        found = {file.stem: self.read(f"runs/{file.name}") for file in files}
+        return {key: result for key, result in found.items() if result and {"cell", "status"} <= result.keys()}
+
+    def tables(self) -> dict[str, list[Any] | None]:
+        """Returns what is stored of each spec's tables, by its name; None where it is damaged."""
+        found = {file.stem: read(file) for file in sorted((self.path / "tables").glob("*.json"))}
+        return {name: made if isinstance(made, list) else None for name, made in found.items()}
 
 
 # --- running
@@ -158,12 +166,14 @@ def run(
         done = {key for key, result in folder.runs().items() if result["status"] == "done"}
         wanted = {cell.digest: cell for spec in specs for cell in spec.cells}
         queue = deque(cell for key, cell in wanted.items() if key not in done)
-        outcome = _Pool(folder, Workspace(data, out), workers, threads, say).run(queue)
+        pool = _Pool(folder, Workspace(data, out), workers, threads, say)
+        outcome = pool.run(queue)
+        there = any(cell.data not in outcome.missing for spec in specs for cell in spec.cells)
+        if outcome.missing and not there and all(spec.kind == "grid" for spec in specs):
+            raise MissingData(" ".join(outcome.missing.values()))
+        pool.say_what_is_missing()
         _write_streams(specs, folder, Workspace(data, out), outcome.missing)
         write_tables(specs if shown is None else shown, folder)
-    there = any(cell.data not in outcome.missing for spec in specs for cell in spec.cells)
-    if outcome.missing and not there and all(spec.kind == "grid" for spec in specs):
-        raise MissingData(" ".join(outcome.missing.values()))
     return outcome
 
 
@@ -172,10 +182,10 @@ def _write_streams(specs: Sequence[Spec], folder: Folder, place: Workspace, miss
     panel = folder.read(STREAMS) or {}
     first: dict[tuple[str, str], Cell] = {}
     for cell in (cell for spec in specs for cell in spec.cells if cell.ratio):
-        first.setdefault((cell.data, f"{cell.ratio:g}"), cell)
+        first.setdefault((cell.data, f"{cell.ratio:g}"), replace(cell, seed=0))
     for (name, ratio), cell in first.items():
         if name not in missing and ratio not in panel.get(name, {}):
-            with contextlib.suppress(errors.ReticentError):  # its runs have failed, and say why
+            with contextlib.suppress(Exception):  # its runs have failed, and say why
                 panel.setdefault(name, {})[ratio] = cells.examples_of_a_blurry_class(cell, place.load(cell))
     folder.write(STREAMS, json.dumps(panel, indent=1))
 
@@ -214,6 +224,7 @@ class _Pool:
         self._left = Estimates(folder.runs())
         self._ran = self._failed = 0
         self._missing: dict[str, str] = {}
+        self._unsaid: list[str] = []
 
     def run(self, queue: deque[Cell]) -> Outcome:
         """Runs all cells and returns how it went."""
@@ -240,6 +251,12 @@ class _Pool:
             self._stop([*idle, *((process, connection) for connection, (process, _) in self._at_work.items())])
         return Outcome(self._ran, self._failed, self._missing)
 
+    def say_what_is_missing(self) -> None:
+        """Says it beside runs that have ended; where all data is missing, the refusal says it."""
+        for sentence in self._unsaid:
+            self._say(sentence)
+        self._unsaid.clear()
+
     def _start(self) -> tuple[Any, Connection]:
         ours, theirs = self._context.Pipe()
         with _environment(dict.fromkeys(THREADS, self._threads)):
@@ -256,9 +273,10 @@ class _Pool:
             kind, value = "dead", cells.failed(cell, "Its process was killed; there may have been too little memory.")
         if kind == "missing":
             if cell.data not in self._missing:
-                self._say(value)
+                self._unsaid.append(value)
             self._missing[cell.data] = value
             return True
+        self.say_what_is_missing()
         self._folder.write(f"runs/{cell.digest}.json", json.dumps(value))
         self._ran += 1
         self._failed += value["status"] == "failed"

@@ -179,16 +179,39 @@ def _icd10cm() -> Data:
 
 
 def _csv(path: Path, text: str | None, label: str | None) -> Data:
-    if not path.exists():
-        raise MissingData(f"Expected a CSV file of public data at {path}; there is none.")
-    with path.open(newline="", encoding="utf-8") as lines:
-        rows = list(csv.DictReader(lines))
-    for column in (text, label):
-        if column is None or not rows or column not in rows[0]:
-            raise MissingData(f"Expected text and label in the spec to name columns of {path.name}.")
-    labels = np.array([row[label or ""] for row in rows])
-    texts = [row[text or ""] for row in rows]
+    """A row without a label is left out: it teaches nothing, and nothing can be tested on it."""
+    heading, rows = _table(path)
+    if text not in heading or label not in heading:
+        raise MissingData(f"Expected text and label in the spec to name columns of {path.name}.")
+    at_text, at_label = heading.index(text), heading.index(label)
+    labelled = [row for row in rows if row[at_label].strip()]
+    if not labelled:
+        raise MissingData(f"Expected rows with a label in {path.name}; there are none.")
+    labels = np.array([row[at_label] for row in labelled])
+    texts = [row[at_text] for row in labelled]
     return Data(str(path), texts, labels, [], labels[:0], "minilm", held_out=_HELD_OUT)
+
+
+def _table(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Returns heading and rows of a CSV file, all of one length."""
+    if not path.is_file():
+        raise MissingData(f"Expected a CSV file of public data at {path}; there is none.")
+    rows: list[list[str]] = []
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as lines:
+            reader = csv.reader(lines)
+            for row in filter(None, reader):  # an empty line is no row
+                rows.append(row)
+                if len(row) != len(rows[0]):
+                    raise MissingData(
+                        f"Line {reader.line_num} of {path.name} has {len(row)} entries, the first line {len(rows[0])}. "
+                        "Quote entries that have a comma."
+                    )
+    except UnicodeDecodeError as error:
+        raise MissingData(f"{path.name} is not in UTF-8. Save it as CSV in UTF-8.") from error
+    except (OSError, csv.Error) as error:
+        raise MissingData(f"{path.name} cannot be read: {error}.") from error
+    return (rows[0], rows[1:]) if rows else ([], [])
 
 
 # --- the demonstration's sample

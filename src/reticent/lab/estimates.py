@@ -1,6 +1,5 @@
 """How long a run takes: to say what is left, and what was not run."""
 
-import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ Key = tuple[Any, ...]
 # Seconds of one run of ten tasks on one core of a small machine, where nothing similar has been run here yet.
 _SECONDS = {"cosine": 2.0, "peft": 15.0, "naive": 10.0, "desai": 60.0, "noncl": 15.0, "film": 1_400.0}
 _TIMES = {"cifar100-features": 3.0, "icd10cm": 1.5}
+WITHOUT_DATA = {"attack": 10.0, "drop": 1.0}  # of experiments that have no cells
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Estimates:
     """How long cells take: as long as similar ones did here, else as on the machine this was written on."""
 
     runs: Mapping[str, Run] = field(default_factory=dict)
-    _seen: dict[Key, list[float]] = field(default_factory=dict)
+    _seen: dict[Key, tuple[float, int]] = field(default_factory=dict)  # seconds in all, and of how many runs
 
     def __post_init__(self) -> None:
         for result in self.runs.values():
@@ -29,8 +29,9 @@ class Estimates:
     def add(self, result: Run) -> None:
         """Learns from a run."""
         if result["status"] == "done":
-            taken = result["seconds"]["learn"] + result["seconds"]["evaluate"]
-            self._seen.setdefault(_like(Cell(**result["cell"])), []).append(taken)
+            kind = _like(Cell(**result["cell"]))
+            total, runs = self._seen.get(kind, (0.0, 0))
+            self._seen[kind] = total + result["seconds"]["learn"] + result["seconds"]["evaluate"], runs + 1
 
     def seconds(self, cells: Iterable[Cell]) -> float:
         """Returns the expected processor time of all."""
@@ -38,8 +39,8 @@ class Estimates:
 
     def _one(self, cell: Cell) -> float:
         seen = self._seen.get(_like(cell))
-        if seen:
-            return statistics.mean(seen)
+        if seen is not None:
+            return seen[0] / seen[1]
         kind = "film" if cell.adapter == "film" else cell.family
         wide = {"public-10x": 8.0, "public-1000x": 20.0}.get(cell.labels, 1.0) if cell.learner != "cosine" else 1.0
         tuned = 6.0 if cell.learner == "peft-paper" else 1.0

@@ -35,7 +35,7 @@ LABELS = (
 )
 ADAPTERS = ("last_layer", "film")
 STATISTICS = ("median", "minmax", "mean")
-METRICS = ("accuracy", "forgetting", "known", "parent", "seconds")
+METRICS = ("accuracy", "forgetting", "known", "public", "parent", "seconds")
 AXES = ("data", "learner", "labels", "epsilon", "ratio", "share", "adapter")
 COLUMNS = (*AXES[2:6], "task", "rule")
 KINDS = ("grid", "attack", "drop")
@@ -51,9 +51,9 @@ class Cell:
         labels: One of `LABELS`: where the label space comes from.
         epsilon: None for no privacy.
         ratio: Blurry sample ratio in percent; 0 is disjoint.
-        share: Percent of the budget that the paper's split gives to labels; None where nothing is split.
+        share: Percent of the budget that the paper's split gives to released labels; None where nothing is split.
         adapter: Where PEFT trains.
-        tasks: Length of the stream.
+        tasks: Length of the stream; 1 for "noncl".
         seed: Of split, class order and noise.
         text: Column of a CSV file.
         label: Column of a CSV file.
@@ -227,6 +227,8 @@ def _cells(name: str, grids: Sequence[Mapping[str, Any]]) -> tuple[Cell, ...]:
         for axis in ("data", "learner", *axes):
             if not axes.get(axis):
                 raise errors.InvalidValue(f"Spec {name} names no {axis}.")
+        if "share" in axes and "released" not in axes.get("labels", ()):
+            raise errors.InvalidValue(f'Spec {name}: a share buys labels; expected labels = "released" beside it.')
         seeds = range(errors.whole("seeds", grid.get("seeds", SEEDS), at_least=1))
         for values in itertools.product(*axes.values(), seeds):
             cells[_cell(name, {**dict(zip([*axes, "seed"], values, strict=True)), **rest})] = None
@@ -241,11 +243,12 @@ def _cell(name: str, values: dict[str, Any]) -> Cell:
     numbers = {"epsilon": None if epsilon == NONE else errors.real("epsilon", epsilon, above=0, below=100)}
     if "ratio" in values:
         numbers["ratio"] = errors.real("ratio", values["ratio"], above=0, below=100.5, at_least=True)
+    released = values.get("labels") == "released"
     if "share" in values:
-        numbers["share"] = errors.real("share", values["share"], above=0, below=100)
-    elif values["learner"].endswith("-paper") and values.get("labels") == "released":
+        numbers["share"] = errors.real("share", values["share"], above=0, below=100) if released else None
+    elif values["learner"].endswith("-paper") and released:
         numbers["share"] = SHARE
-    cell = Cell(**{**values, **numbers})
+    cell = Cell(**{**values, **numbers, **({"tasks": 1} if values["learner"] == "noncl" else {})})
     _check(cell.learner in LEARNERS or ":" in cell.learner, name, "learner", (*LEARNERS, "module:object"))
     _check(cell.labels in LABELS, name, "labels", LABELS)
     if ":" in cell.learner and cell.endless:

@@ -139,12 +139,12 @@ def _by_rule(model: ContinualClassifier, logits: Sequence[Logits], truth: String
 def _with_parents(
     data: Data, model: ContinualClassifier, answers: npt.NDArray[np.object_], truth: Strings
 ) -> dict[str, float]:
-    """Returns accuracy on labels that are public, and how often the broader label is right, for all."""
+    """Returns how often answers are right where the label is public, and the broader label, for all."""
     parents: Mapping[str, str] = data.parents or {}
     public = np.isin(truth, model.classes_.astype(str))
     broader = np.array([parents.get(str(a), str(a)) for a in answers])
     return {
-        "accuracy": _mean((answers == truth.astype(object))[public]),
+        "public": _mean((answers == truth.astype(object))[public]),
         "parent": _mean(broader == np.array([parents[label] for label in truth.tolist()])),
     }
 

@@ -12,7 +12,7 @@ from reticent.lab import experiments, tables
 from reticent.lab.bench import STREAMS, Folder, Outcome
 from reticent.lab.cells import NOT_PRIVATE
 from reticent.lab.datasets import NAMES
-from reticent.lab.estimates import Estimates, duration
+from reticent.lab.estimates import WITHOUT_DATA, Estimates, duration
 from reticent.lab.experiments import Cell, Spec
 from reticent.released import store
 from reticent.report.model import model_page
@@ -195,7 +195,10 @@ def findings_table(found: Sequence[Finding]) -> tables.Table:
     """Returns the findings as a table."""
     rows = tuple((f.claim, f.data, f.measured, f.verdict) for f in found)
     return tables.Table(
-        "Findings of the paper", "Medians over seeds.", ("finding", "data", "measured", "verdict"), rows
+        "Findings",
+        "The paper's, and ours beside them; medians over seeds.",
+        ("finding", "data", "measured", "verdict"),
+        rows,
     )
 
 
@@ -262,18 +265,19 @@ def report(path: Path) -> str:
     folder = Folder(path)
     folder.check()
     runs = folder.runs()
-    stored = [
-        table
-        for file in sorted((path / "tables").glob("*.json"))
-        for table in plain.loads(file.read_text(encoding="utf-8"))
-    ]
+    stored = folder.tables()
     return results_page(
         "reticent bench",
         list(runs.values()),
-        [asdict(findings_table(findings(runs))), *stored],
+        [asdict(findings_table(findings(runs))), *(table for made in stored.values() for table in made or ())],
         attack=folder.read("attack.json"),
         drop=folder.read("drop.json"),
         streams=folder.read(STREAMS),
+        notes=[
+            f"tables/{name}.json is damaged and left out; reticent bench with --tables writes it again."
+            for name, made in stored.items()
+            if made is None
+        ],
     )
 
 
@@ -289,9 +293,10 @@ def listing(out: Path) -> list[dict[str, Any]]:
     for name in experiments.names():
         spec = experiments.spec(name)
         status = [runs.get(cell.digest, {}).get("status") for cell in spec.cells]
+        seconds = estimates.seconds(cell for cell, state in zip(spec.cells, status, strict=True) if state != "done")
         if spec.kind != "grid":
             status = ["done" if folder.read(f"{spec.kind}.json") else None]
-        left = [cell for cell, state in zip(spec.cells, status, strict=False) if state != "done"]
+            seconds = WITHOUT_DATA[spec.kind] * status.count(None)
         shown.append(
             {
                 "name": name,
@@ -300,8 +305,8 @@ def listing(out: Path) -> list[dict[str, Any]]:
                 "runs": len(status),
                 "done": status.count("done"),
                 "failed": status.count("failed"),
-                "seconds_left": round(estimates.seconds(left)),
-                "left": duration(estimates.seconds(left)),
+                "seconds_left": round(seconds),
+                "left": duration(seconds),
             }
         )
     return shown

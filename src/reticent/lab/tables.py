@@ -5,11 +5,13 @@ A cell that was not run says so, with an estimate; it is never filled in another
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reticent.lab.estimates import Estimates, duration
+from reticent.lab.attacks import ALPHA
+from reticent.lab.estimates import WITHOUT_DATA, Estimates, duration
 from reticent.lab.experiments import LABELS, NONE, Cell, Spec
 from reticent.lab.paper_numbers import PaperValue, paper_values
 
@@ -34,12 +36,13 @@ METRICS = {
     "accuracy": "average accuracy after the last task, %",
     "forgetting": "forgetting, %",
     "known": "number of labels released",
+    "public": "accuracy on labels that are public, %",
     "parent": "share of answers whose parent is right, %",
     "seconds": "seconds to learn all tasks, by the clock",
 }
 COUNTS = ("known", "seconds")  # everything else is in percent
 STATISTICS = {
-    "median": "median (second worst, second best seed)",
+    "median": "median (second worst, second best seed; of three or fewer the worst and the best)",
     "minmax": "median (minimum, maximum)",
     "mean": "mean ± standard deviation",
 }
@@ -160,9 +163,10 @@ def _grid(spec: Spec, metric: str, runs: Mapping[str, Run]) -> Table:
         for (data, learner, beside), by_column in lines.items():
             entries = (by_column[c].text(c, estimates) if c in by_column else "" for c in columns)
             rows.append((*heading, ", ".join([_mode(learner), data, *beside]), *entries))
+    shown = METRICS[metric].replace("the last", "each") if spec.columns == "task" else METRICS[metric]
     return Table(
-        title=spec.title if len(spec.metrics) == 1 else f"{spec.title}: {METRICS[metric]}",
-        caption=f"{METRICS[metric].capitalize()}; {STATISTICS[spec.statistic]}; delta 1e-5.",
+        title=spec.title if len(spec.metrics) == 1 else f"{spec.title}: {shown}",
+        caption=f"{shown.capitalize()}; {STATISTICS[spec.statistic]}; delta 1e-5.",
         columns=(*_row_names(spec), "source", *(_column_name(spec, column) for column in columns)),
         rows=tuple(rows),
         notes=tuple(_notes(spec, metric, made)),
@@ -219,7 +223,8 @@ def _beside(spec: Spec) -> Callable[[Cell], tuple[str, ...]]:
     def said(cell: Cell) -> tuple[str, ...]:
         texts = {"adapter": cell.adapter, "ratio": f"ratio {cell.ratio:g}", "tasks": f"{cell.tasks} tasks"}
         several = (name for name in texts if len(seen[cell.data, cell.family, name]) > 1)
-        return tuple(texts[name] for name in several if name != spec.columns)
+        split = ("the paper's split",) if cell.share is not None and not cell.learner.endswith("-paper") else ()
+        return (*(texts[name] for name in several if name != spec.columns), *split)
 
     return said
 
@@ -308,10 +313,16 @@ def _has_epsilon(spec: Spec, value: PaperValue) -> bool:
 
 def _as_printed(value: PaperValue) -> str:
     at = f" at epsilon {value.epsilon:g}" if value.share is not None and value.epsilon not in (None, 1) else ""
-    digits = 0 if value.metric == "known" else 1
+    middle, low, high, std = (_typed(n, value.metric) for n in (value.middle, value.low, value.high, value.std))
     if value.low is not None and value.high is not None:
-        return f"{value.middle:.{digits}f} ({value.low:.{digits}f}, {value.high:.{digits}f}){at}"
-    return f"{value.middle:.{digits}f}" + (f" ± {value.std:.1f}" if value.std is not None else "") + at
+        return f"{middle} ({low}, {high}){at}"
+    return middle + (f" ± {std}" if value.std is not None else "") + at
+
+
+def _typed(number: float | None, metric: str) -> str:
+    """A number with the digits that the paper gives it, one at least."""
+    text = "" if number is None else f"{number:g}"
+    return text if "." in text or metric == "known" else f"{text}.0"
 
 
 # --- notes
@@ -319,6 +330,11 @@ def _as_printed(value: PaperValue) -> str:
 
 def _notes(spec: Spec, metric: str, made: Mapping[Key, Any]) -> list[str]:
     notes = []
+    if spec.columns in ("task", "rule"):
+        notes.append("The paper shows this in a figure, without numbers.")
+    runs = {cell.digest: group.runs.get(cell.digest, {}) for group in _all(made) for cell in group.cells}
+    origins = Counter(run["origin"] for run in runs.values() if "origin" in run)
+    notes += [f"{count} run(s): {origin}" for origin, count in origins.items()]
     if spec.columns != "share" and any(len({c.share for c in g.cells}) > 1 for g in _all(made)):
         notes.append("In the paper's split, the best of the shares tried is shown, as the paper chose it.")
     if metric in ("accuracy", "forgetting") and spec.columns != "share":
@@ -340,7 +356,8 @@ def behind(spec: Spec, metric: str, made: Mapping[Key, Any]) -> list[str]:
                 ours, paper = group.values(column), theirs[column].values(column) if column in theirs else []
                 if ours and paper and sign * (middle(ours) - middle(paper)) < -0.05:
                     what = [metric] if metric != "accuracy" else []
-                    where = ", ".join([*_heading(spec, row), _column_name(spec, column), data, *beside, *what])
+                    heading = [f"epsilon {row[0]:g}", *_heading(spec, row)[1:]] if row[0] else _heading(spec, row)
+                    where = ", ".join([*heading, _column_name(spec, column), data, *beside, *what])
                     lines.append(
                         f"Ours is behind: {where}: {middle(ours):.1f}, the paper's method {middle(paper):.1f}."
                     )
@@ -358,7 +375,10 @@ def _attack(spec: Spec, found: Mapping[str, Any] | None) -> Table:
     columns = ("published by", "the target is", "epsilon", "accuracy of the attacker", "limits", "bound", "")
     caption = "One person with a rare label is in the data or not; the attacker sees what is published."
     if found is None:
-        return Table(spec.title, caption, columns, (("*not run here* (about 1 min)", *[""] * 6),))
+        return Table(spec.title, caption, columns, ((_later(spec), *[""] * 6),))
+    games = sorted({point["trials"] for point in found["points"]})
+    caption += f" {' or '.join(f'{n:,}' for n in games)} games; limits are exact, at confidence {1 - ALPHA:g}. "
+    caption += "A leak is found where even the lower limit is above the bound of differential privacy."
     rows = tuple(
         (
             point["target"],
@@ -367,7 +387,7 @@ def _attack(spec: Spec, found: Mapping[str, Any] | None) -> Table:
             f"{point['accuracy']:.3f}",
             f"{point['interval'][0]:.3f} to {point['interval'][1]:.3f}",
             f"{point['bound']:.3f}",
-            "leaks" if point["broken"] else "within the bound",
+            "leaks" if point["broken"] else "no leak found",
         )
         for point in found["points"]
     )
@@ -376,7 +396,7 @@ def _attack(spec: Spec, found: Mapping[str, Any] | None) -> Table:
 
 def _drop(spec: Spec, found: Mapping[str, Any] | None) -> Table:
     if found is None:
-        return Table(spec.title, "", ("mechanism",), (("*not run here* (about 1 s)",),))
+        return Table(spec.title, "", ("mechanism",), ((_later(spec),),))
     sizes = found["curves"][0]["sizes"]
     rows = tuple(
         (f"{curve['epsilon']:g}", curve["mechanism"], *(f"{p:.3f}" for p in curve["probability"]))
@@ -384,6 +404,10 @@ def _drop(spec: Spec, found: Mapping[str, Any] | None) -> Table:
     )
     caption = f"Chance that a new label is dropped, by the size of its class; delta {found['delta']:g}, exact."
     return Table(spec.title, caption, ("epsilon", "mechanism", *map(str, sizes)), rows)
+
+
+def _later(spec: Spec) -> str:
+    return f"*not run here* (about {duration(WITHOUT_DATA[spec.kind])})"
 
 
 def _panel(spec: Spec, found: Mapping[str, Any] | None) -> list[Table]:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,14 +60,14 @@ class Workspace:
         file = self.out / "tuned" / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:20]}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         with only_one(file.with_suffix(".lock")):
-            if not file.exists():
+            if read(file) is None:
                 encoder = encoder_of(self.load(cell)) if cell.adapter == "film" else None
                 found = tune_uncounted(
                     learner, inputs, labels.tolist(), budget=cell.budget, encoder=encoder, seed=cell.seed
                 )
                 settings = {name: getattr(found, name) for name in ("rate", "learning_rate", "clip_norm", "tuning")}
                 write(file, json.dumps({"for": key, **settings}, indent=1))
-        settings = json.loads(file.read_text(encoding="utf-8"))
+            settings = read(file)
         return replace(learner, **{name: value for name, value in settings.items() if name != "for"})
 
 
@@ -99,18 +99,36 @@ def _encoded(data: Data) -> npt.NDArray[np.float32]:
     return np.concatenate([np.asarray(encoder(part), np.float32) for part in parts])
 
 
+def read(file: Path) -> Any:  # noqa: ANN401
+    """Returns what a JSON file holds; None where it is not there, or damaged."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
 def write(file: Path, text: str) -> None:
-    """Writes a file whole or not at all."""
+    """Writes a file whole or not at all, whether the process or the machine stops."""
     part = file.with_suffix(f".{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
+    with part.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        _sync(stream)
     part.replace(file)
 
 
 def write_array(file: Path, values: npt.NDArray[np.float32]) -> None:
-    """Writes an array whole or not at all."""
-    part = file.with_suffix(f".{os.getpid()}.part.npy")
-    np.save(part, values)
+    """Writes an array whole or not at all, whether the process or the machine stops."""
+    part = file.with_suffix(f".{os.getpid()}.part")
+    with part.open("wb") as stream:
+        np.save(stream, values)
+        _sync(stream)
     part.replace(file)
+
+
+def _sync(stream: IO[Any]) -> None:
+    """Brings content to the disk before its name: else a power cut may leave the name of an empty file."""
+    stream.flush()
+    os.fsync(stream.fileno())
 
 
 @contextlib.contextmanager
