@@ -51,8 +51,8 @@ ratios are medians over rounds. Absolute times are one machine's; the ratios are
 ## A head on features
 
 One step of Adam on 384 cached features. Opacus and plain training draw a batch of fixed size and noise that is not
-secure; ours draws a Poisson batch by exact coins and exact noise from a secure source, and adds clipped gradients up in
-float64.
+secure; ours draws a Poisson batch by exact coins and exact noise from a secure source, multiplies exactly, and adds
+clipped gradients up in float64.
 
 ```
 {head}

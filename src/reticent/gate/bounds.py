@@ -145,6 +145,12 @@ def _accumulate(
     """
     from reticent.gate import kernel  # compiled when first used: predicting never needs it
 
+    if len(sums) > len(rows):  # most owners have no row: their sums need not be looked at
+        found, owners = np.unique(owners, return_inverse=True)
+        part = np.zeros((len(found), sums.shape[1]), dtype=np.int64)
+        used = _accumulate(part, features, rows, owners, count_weight)
+        sums[found] += part
+        return used
     kept = np.zeros(len(rows), dtype=np.bool_)
     exact = np.zeros(sums.shape)
     kernel.add_unit_rows(exact, features, rows, owners, kept, *grid.scale_and_room(count_weight))

@@ -139,7 +139,9 @@ class GaussianSum:
 
     def __call__(self, value: Ints, *, rng: NoiseSource) -> Ints:
         """Returns the noisy sums, in grid steps."""
-        return value + rng.rounded_gaussian(self.event.noise_multiplier * grid.SCALE, value.shape)
+        noisy = rng.rounded_gaussian(self.event.noise_multiplier * grid.SCALE, value.shape)
+        noisy += value  # in place: of a large label space this is gigabytes
+        return noisy
 
 
 @dataclass(frozen=True)

@@ -159,14 +159,15 @@ def noisy_sums(
         rows = np.array([i for i, label in enumerate(everything.labels) if label in updated], dtype=np.int64)
     space = LabelSpace(tuple(everything.labels[i] for i in rows))
     exact = bounds.sum_by_label(features, labels, known=space, count_weight=0.0)
-    sums = GaussianSum(gaussian)(exact.known, rng=rng) / grid.SCALE
+    sums = GaussianSum(gaussian)(exact.known, rng=rng).astype(np.float32)
+    sums /= np.float32(grid.SCALE)  # a power of two: nothing is rounded twice
     return _release(name, new, sums, np.full(len(rows), gaussian.noise_multiplier), rows, event, rng)
 
 
 def _release(
     name: str,
     new: LabelSpace,
-    sums: npt.NDArray[np.float64],
+    sums: npt.NDArray[np.floating],
     noise: npt.NDArray[np.float64],
     rows: npt.NDArray[np.int64],
     event: events.Event,
@@ -174,7 +175,7 @@ def _release(
 ) -> Release:
     parameters = {
         "rows": rows.astype(np.int32),
-        "sums": sums.astype(np.float32),
+        "sums": sums.astype(np.float32, copy=False),
         "noise": noise.astype(np.float32),
     }
     return Release(task=name, labels=new, parameters=parameters, event=event, private=rng.private)
