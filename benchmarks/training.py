@@ -21,7 +21,8 @@ from reticent.gate.noise import NoiseSource
 from reticent.labels import LabelSpace
 from reticent.sensitive import dpsgd
 from reticent.sensitive.dpsgd import Adam, Engine, Gradients, Training, train
-from reticent.sensitive.gradients import AdapterGradients, HeadGradients
+from reticent.sensitive.gradients import AdapterGradients
+from reticent.sensitive.head import HeadGradients
 
 Contest = dict[str, tuple[Callable[[], Any], float]]
 Batch = Sequence[tuple[tuple[Any, ...], Any]]  # micro-batches: inputs and labels

@@ -14,7 +14,7 @@ from reticent.encoders import film
 from reticent.lab import audit
 from reticent.labels import LabelSpace
 from reticent.sensitive.dpsgd import Sgd, Training
-from reticent.sensitive.gradients import HeadGradients
+from reticent.sensitive.head import HeadGradients
 from tests.test_cli import refused, reticent
 
 DELTA = 1e-5

@@ -27,7 +27,7 @@ from reticent.released import store
 from reticent.released.release import Release
 from reticent.sensitive import dpsgd, learners
 from reticent.sensitive.dpsgd import Engine, Gradients, Sgd, Training
-from reticent.sensitive.gradients import HeadGradients
+from reticent.sensitive.head import HeadGradients
 from reticent.sensitive.learners import Learner, PeftEnsemble
 from reticent.sensitive.task import Task
 from reticent.testing import most_revealing_size

@@ -28,7 +28,8 @@ from reticent.released.model import Encode
 from reticent.released.release import Release
 from reticent.sensitive import dpsgd
 from reticent.sensitive.dpsgd import Adam, Engine, Training
-from reticent.sensitive.gradients import AdapterGradients, HeadGradients
+from reticent.sensitive.gradients import AdapterGradients
+from reticent.sensitive.head import HeadGradients
 from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.task import Task
 

@@ -1,0 +1,164 @@
+"""A linear head on features: sums of clipped per-example gradients in closed form, in exact products."""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors
+from reticent.released.ensemble import BIAS, WEIGHT
+from reticent.sensitive.dpsgd import Floats, Ints, Parameters, Scales
+
+_LEAST_EXPONENT = 900  # smaller features are zero; 2^900 is a float
+_PIECE = 1024  # rows in memory at a time
+
+
+# --- exact products
+
+Snapped = tuple[Floats, Floats]
+"""Rows as whole numbers, and the power of two that each is a multiple of."""
+
+
+def snapped(rows: npt.NDArray[np.floating]) -> Snapped:
+    """Returns rows as whole numbers times a power of two of each row: short enough for exact products.
+
+    >>> snapped(np.array([[1.5, -0.25]]))[0] * snapped(np.array([[1.5, -0.25]]))[1]
+    array([[ 1.5 , -0.25]])
+    """
+    bits = _bits(rows.shape[1])
+    with np.errstate(all="ignore"):
+        largest = np.abs(rows).max(axis=1, initial=0.0).astype(np.float64)
+        exponent = np.maximum(np.frexp(largest)[1], -_LEAST_EXPONENT)
+        return np.rint(rows * np.ldexp(1.0, bits - exponent)[:, None]), np.ldexp(1.0, exponent - bits)
+
+
+def _bits(width: int) -> int:
+    """How many bits two numbers may have so that a sum of so many products is exact in float64; all fit in float32."""
+    return min(24, (53 - width.bit_length()) // 2)
+
+
+def _product(left: Snapped, right: Snapped) -> Floats:
+    """Returns rows of left times rows of right.
+
+    Matrix products of floats depend, in their last bits, on how many rows there are and where a row stands. Then one
+    example more changes what the others contribute, and the sensitivity is not the clipping norm. Here all partial sums
+    are whole numbers below 2^53, exact in any order, so a row's product is a function of that row.
+    """
+    (values, units), (others, their_units) = left, right
+    product = values @ others.T
+    product *= units[:, None]
+    product *= their_units
+    return product
+
+
+def lengths(rows: Floats) -> Floats:
+    """Returns the norm of each row; not finite where the row is not."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)), dtype=np.float64)
+
+
+# --- the head
+
+
+class Head:
+    """One step of a head: errors p - onehot of a block of examples, their norms, and the running sum."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._weight, self._bias = (parameters[name].astype(np.float64) for name in (WEIGHT, BIAS))
+        self._by_class = snapped(self._weight)
+        self.total = {WEIGHT: np.zeros(self._weight.shape), BIAS: np.zeros(self._bias.shape)}
+
+    @cached_property
+    def _by_feature(self) -> Snapped:
+        return snapped(self._weight.T)
+
+    def errors(self, features: Snapped, labels: Ints, of_values: Floats | None = None) -> Floats:
+        """Returns p - onehot of a block; rows beyond the labels fill it up. `of_values` are norms worked out before."""
+        with np.errstate(all="ignore"):
+            p = _product(features, self._by_class)
+            p += self._bias
+            p -= p.max(axis=1, keepdims=True)
+            np.exp(p, out=p)
+            p /= p.sum(axis=1, keepdims=True)
+            p[np.arange(len(labels)), labels] -= 1
+            self._values, self._units, self._errors = (part[: len(labels)] for part in (*features, p))
+            of_errors = lengths(self._errors)
+            of_values = lengths(self._values) if of_values is None else of_values
+            self.norms = {WEIGHT: of_errors * of_values * self._units, BIAS: of_errors}
+        return p
+
+    def back(self, error: Floats) -> Floats:
+        """Returns the loss's gradient at the features, of errors as `errors` returned them."""
+        return _product(snapped(error), self._by_feature)
+
+    def add(self, scales: Mapping[str, Floats]) -> None:
+        """Adds the block's clipped gradients, once; examples scaled by 0 may hold NaN and are left out."""
+        unused = (scales[WEIGHT] <= 0) & (scales[BIAS] <= 0)
+        self._errors[unused] = self._values[unused] = 0.0
+        self.total[BIAS] += scales[BIAS] @ self._errors
+        self._errors *= (scales[WEIGHT] * self._units)[:, None]
+        self.total[WEIGHT] += self._errors.T @ self._values
+
+
+class HeadGradients:
+    """A linear head on features, without autograd: the gradient of an example is (p - onehot) (v, 1)^T.
+
+    Guarantees:
+      - Sums are those of single examples by autograd.                  test_head_sums_single_examples
+      - An example's gradient is the same, to the bit, whatever else is in the batch.  test_head_blocks_change_nothing
+      - Features that are not finite and labels outside 0..classes-1 count for nothing, silently.
+                                                                        test_bad_examples_count_for_nothing
+
+    Args:
+        features: Shape (n, K), float32.
+        labels: Shape (n,), whole numbers; -1 for what cannot be used.
+        classes: Number of classes, public.
+    """
+
+    def __init__(self, features: npt.NDArray[np.float32], labels: Ints, classes: int) -> None:
+        if features.ndim != 2 or features.dtype.kind != "f" or labels.shape != features.shape[:1]:
+            raise errors.InvalidValue("Expected features of shape (n, K) and n labels.")
+        self._labels, self._usable = labels, np.isfinite(features).all(axis=1) & inside(labels, classes)
+        self._start = zeros(features.shape[1], classes)
+        self._values, self._units = np.empty(features.shape, np.float32), np.empty(len(features))
+        self._lengths = np.empty(len(features))
+        for start in range(0, len(features), _PIECE):
+            part = slice(start, start + _PIECE)
+            values, self._units[part] = snapped(features[part])
+            with np.errstate(all="ignore"):  # of rows that are not usable
+                self._values[part], self._lengths[part] = values, lengths(values)
+
+    def __repr__(self) -> str:
+        return "HeadGradients(<sensitive>)"
+
+    @property
+    def start(self) -> dict[str, npt.NDArray[np.float32]]:
+        """Zeros."""
+        return self._start
+
+    def clipped_sum(self, parameters: Parameters, rows: Ints, clip: Scales) -> dict[str, Floats]:
+        """Returns the sum of clipped gradients: clipping scales rows, the sum is a matrix product."""
+        layer = Head(parameters)
+        rows = rows[self._usable[rows]]
+        for start in range(0, len(rows), _PIECE):
+            part = rows[start : start + _PIECE]
+            features = self._values[part].astype(np.float64), self._units[part]
+            layer.errors(features, self._labels[part], self._lengths[part])
+            layer.add(clip(layer.norms))
+        return layer.total
+
+
+def zeros(width: int, classes: int) -> dict[str, npt.NDArray[np.float32]]:
+    """Returns the zeros that a head starts from.
+
+    >>> {name: value.shape for name, value in zeros(384, 10).items()}
+    {'head.weight': (10, 384), 'head.bias': (10,)}
+    """
+    classes = errors.whole("classes", classes, at_least=0)
+    return {WEIGHT: np.zeros((classes, width), np.float32), BIAS: np.zeros(classes, np.float32)}
+
+
+def inside(labels: Ints, classes: int) -> npt.NDArray[np.bool_]:
+    """Says which labels are rows of the head."""
+    return np.asarray((labels >= 0) & (labels < classes), dtype=np.bool_)

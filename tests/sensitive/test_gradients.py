@@ -1,0 +1,451 @@
+"""Gradients through torch against a slow loop, one example at a time."""
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reticent import encoders, errors
+from reticent.encoders.encoder import Backend, inference
+from reticent.sensitive import dpsgd
+from reticent.sensitive.dpsgd import Adam, Engine, train
+from reticent.sensitive.gradients import AdapterGradients, ModuleGradients
+from reticent.sensitive.head import HeadGradients
+from tests.sensitive.by_hand import (
+    agrees,
+    batch_clipped,
+    joined,
+    moved,
+    needs_bert,
+    needs_torch,
+    scales,
+    settings,
+    slow_sum,
+)
+
+
+def adapter_alone(backend, own, items, y, parameters) -> list[dict[str, np.ndarray]]:
+    """Writes the values into the module itself, and asks autograd for one example at a time."""
+    import torch
+
+    found = []
+    for item, label in zip(items, y, strict=True):
+        leaves = {
+            name: torch.tensor(parameters[name].astype(np.float64), requires_grad=True)
+            for name in ("head.weight", "head.bias")
+        }
+        with own(parameters, leaves) as forward:
+            v = forward(tuple(torch.from_numpy(array[None]) for array in item))
+            logits = v @ leaves["head.weight"].T + leaves["head.bias"]
+            loss = torch.nn.functional.cross_entropy(logits, torch.tensor([label]))
+            grads = torch.autograd.grad(loss, [leaves[name] for name in parameters], allow_unused=True)
+        filled = [
+            np.zeros(parameters[n].shape) if g is None else g.numpy() for n, g in zip(parameters, grads, strict=True)
+        ]
+        found.append(dict(zip(parameters, filled, strict=True)))
+    return found
+
+
+def bert():
+    import torch
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+    model = BertModel(BertConfig(vocab_size=40, max_position_embeddings=16, attn_implementation="eager", **sizes))
+    return model.eval().double(), lambda model, x: model(input_ids=x).last_hidden_state.mean(1)
+
+
+def vit():
+    import torch
+    from transformers import ViTConfig, ViTModel
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+    model = ViTModel(ViTConfig(image_size=8, patch_size=4, attn_implementation="eager", **sizes))
+    return model.eval().double(), lambda model, x: model(pixel_values=x).last_hidden_state[:, 0]
+
+
+def conv():
+    import torch
+
+    torch.manual_seed(0)
+    parts = [torch.nn.Conv2d(3, 6, 3), torch.nn.BatchNorm2d(6), torch.nn.ReLU(), torch.nn.Conv2d(6, 8, 3)]
+    model = torch.nn.Sequential(*parts, torch.nn.GroupNorm(2, 8), torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(1))
+    model[1].running_mean.normal_()
+    model[1].running_var.uniform_(0.5, 2)
+    return model.eval().double(), lambda model, x: model(x)
+
+
+def example(make, length: int, draw) -> tuple[np.ndarray]:
+    if make is bert:
+        return (draw.integers(0, 40, size=length),)
+    return (draw.normal(size=(3, 8, 8)),)
+
+
+def backend_of(make, probe: bool = True) -> Backend:
+    model, features = make()
+
+    def embed(item):
+        return features(model, item[0])
+
+    width = embed_width(model, make)
+    shown = example(make, 6, np.random.default_rng(9))
+    return Backend(
+        prepare=lambda examples: [None if x is None else x for x in examples],  # type: ignore[misc]
+        forward=inference(model, embed),
+        rows=lambda _: 4,
+        width=width,
+        probe=shown if probe else None,
+        module=model,
+        embed=embed,
+    )
+
+
+def embed_width(model, make) -> int:
+    return 32 if make is conv else 16
+
+
+def film_by_hand(backend) -> Any:
+    """FiLM written into a copy of the module, parameter by parameter."""
+    import contextlib
+
+    import torch
+
+    @contextlib.contextmanager
+    def own(parameters, leaves):
+        values = dict(backend.module.named_parameters())
+        for name, value in parameters.items():
+            if name.startswith("film."):
+                leaves[name] = torch.tensor(value.astype(np.float64), requires_grad=True)
+                values[name.removeprefix("film.")] = leaves[name]
+        yield lambda item: torch.func.functional_call(
+            through(backend), {f"module.{n}": v for n, v in values.items()}, item
+        )
+
+    return own
+
+
+def lora_by_hand(backend, scale: float) -> Any:
+    """Low rank as a sum of full matrices, W + scale b a."""
+    import contextlib
+
+    import torch
+
+    @contextlib.contextmanager
+    def own(parameters, leaves):
+        values = dict(backend.module.named_parameters())
+        for name, value in parameters.items():
+            if name.startswith("lora."):
+                leaves[name] = torch.tensor(value.astype(np.float64), requires_grad=True)
+        for name in [name for name in leaves if name.endswith(".a")]:
+            layer = name.removeprefix("lora.").removesuffix(".a")
+            product = leaves[f"lora.{layer}.b"] @ leaves[name]
+            values[f"{layer}.weight"] = values[f"{layer}.weight"] + scale * product
+        yield lambda item: torch.func.functional_call(
+            through(backend), {f"module.{n}": v for n, v in values.items()}, item
+        )
+
+    return own
+
+
+def through(backend) -> Any:
+    import torch
+
+    class Module(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = backend.module
+
+        def forward(self, *item):
+            return backend.embed(item)
+
+    return Module()
+
+
+LORA = encoders.lora(rank=3, alpha=6.0)
+
+
+def adapted(make, adapter, n: int = 10, engine: Engine | None = None, seed: int = 0, lengths=(5, 6, 8)):
+    draw = np.random.default_rng(seed)
+    items = [example(make, lengths[i % len(lengths)], draw) for i in range(n)]
+    labels = draw.integers(0, 3, size=n)
+    backend = backend_of(make)
+    return AdapterGradients(backend, adapter, items, labels, 3, engine or Engine(rows=4)), backend, items, labels
+
+
+@needs_bert
+@pytest.mark.parametrize("make", [bert, vit, conv])
+def test_film_sums_single_examples(make):
+    gradients, backend, items, labels = adapted(make, encoders.film)
+    at = moved(gradients.start)
+    alone = adapter_alone(backend, film_by_hand(backend), items, labels, at)
+    for clip_norm in (0.3, 1e6):
+        found = gradients.clipped_sum(at, np.arange(10), scales(clip_norm))
+        assert found.keys() == at.keys()
+        assert agrees(found, slow_sum(alone, clip_norm), 1e-5)
+        assert clip_norm > 1 or not agrees(found, batch_clipped(alone, clip_norm), 0.01)
+    assert np.abs(joined({name: v for name, v in found.items() if name.startswith("film")})).max() > 1e-3
+
+
+@needs_bert
+@pytest.mark.parametrize("make", [bert, vit])
+def test_lora_sums_single_examples(make):
+    gradients, backend, items, labels = adapted(make, LORA)
+    at = moved(gradients.start)
+    alone = adapter_alone(backend, lora_by_hand(backend, 2.0), items, labels, at)
+    for clip_norm in (0.3, 1e6):
+        found = gradients.clipped_sum(at, np.arange(10), scales(clip_norm))
+        assert agrees(found, slow_sum(alone, clip_norm), 1e-5)
+        assert clip_norm > 1 or not agrees(found, batch_clipped(alone, clip_norm), 0.01)
+
+
+def classifier() -> Any:
+    import torch
+
+    torch.manual_seed(1)
+    parts = [
+        torch.nn.Linear(5, 6),
+        torch.nn.Tanh(),
+        torch.nn.LayerNorm(6),
+        torch.nn.Dropout(0.5),
+        torch.nn.Linear(6, 3),
+    ]
+    return torch.nn.Sequential(*parts).double()
+
+
+@needs_torch
+def test_module_sums_single_examples():
+    import torch
+
+    draw = np.random.default_rng(0)
+    items, labels = [(draw.normal(size=5),) for _ in range(10)], draw.integers(0, 3, size=10)
+    module = classifier()
+    gradients = ModuleGradients(module, items, labels, 3, engine=Engine(rows=4))
+    at = moved(gradients.start)
+    slow = classifier().eval()
+    slow.load_state_dict({name: torch.from_numpy(value) for name, value in at.items()})
+    alone = []
+    for (x,), label in zip(items, labels, strict=True):
+        loss = torch.nn.functional.cross_entropy(slow(torch.from_numpy(x)[None]), torch.tensor([label]))
+        grads = torch.autograd.grad(loss, list(slow.parameters()))
+        alone.append({name: g.numpy() for (name, _), g in zip(slow.named_parameters(), grads, strict=True)})
+    found = gradients.clipped_sum(at, np.arange(10), scales(0.3))
+    assert agrees(found, slow_sum(alone, 0.3), 1e-5)
+    assert not agrees(found, batch_clipped(alone, 0.3), 0.01)
+    assert module.training
+    few = ModuleGradients(module, items, labels, 3, chosen=lambda name: name.startswith("4."))
+    assert list(few.start) == ["4.weight", "4.bias"]
+    assert few.clipped_sum(few.start, np.arange(10), scales())["4.bias"].shape == (3,)
+
+
+@needs_bert
+def test_layers_are_clipped_apart():
+    gradients, backend, items, labels = adapted(bert, encoders.film)
+    at = moved(gradients.start)
+    alone = adapter_alone(backend, film_by_hand(backend), items, labels, at)
+    layers = sorted({name.rpartition(".")[0] for name in at})
+    total = {name: np.zeros(value.shape) for name, value in at.items()}
+    for gradient in alone:
+        for layer in layers:
+            part = {name: g for name, g in gradient.items() if name.rpartition(".")[0] == layer}
+            scale = min(1.0, 0.5 / math.sqrt(len(layers)) / max(float(np.linalg.norm(joined(part))), 1e-300))
+            for name, g in part.items():
+                total[name] += scale * g
+    found = gradients.clipped_sum(at, np.arange(10), scales(0.5, dpsgd.per_layer))
+    assert agrees(found, joined(total), 1e-5)
+
+
+@needs_bert
+@pytest.mark.parametrize("adapter", [encoders.film, LORA], ids=["film", "lora"])
+def test_adapter_blocks_change_nothing(adapter):
+    backend = backend_of(bert)
+    backend.module.float()
+    draw = np.random.default_rng(0)
+    items = [example(bert, (5, 8)[i % 2], draw) for i in range(12)]
+    gradients = AdapterGradients(backend, adapter, items, draw.integers(0, 3, size=12), 3, Engine(rows=4))
+    at = moved(gradients.start)
+    alone = [joined(gradients.clipped_sum(at, np.array([row]), scales())) for row in range(12)]
+    kept: list[np.ndarray] = []
+
+    def one(row, norms):
+        factors = scales()(norms)
+        return {name: np.where(np.arange(len(scale)) == row, scale, 0.0) for name, scale in factors.items()}
+
+    for order in ([0, 2, 4, 6], [6, 4, 2, 0], [4, 10, 0, 8]):
+        for place, row in enumerate(order):
+            kept.append(joined(gradients.clipped_sum(at, np.array(order), partial(one, place))))
+            np.testing.assert_array_equal(kept[-1], alone[row])
+
+
+@needs_bert
+@pytest.mark.parametrize("adapter", [encoders.film, LORA], ids=["film", "lora"])
+def test_the_memory_limit_changes_nothing(adapter):
+    sums = []
+    for engine in (Engine(memory=1), Engine(rows=2), Engine(rows=64), Engine(memory=1_000_000, rows=64)):
+        gradients = adapted(bert, adapter, engine=engine)[0]
+        sums.append(joined(gradients.clipped_sum(moved(gradients.start), np.arange(10), scales())))
+    for other in sums[1:]:
+        np.testing.assert_allclose(other, sums[0], rtol=0, atol=1e-12)
+    rows = [
+        adapted(bert, adapter, engine=Engine(memory=m, rows=64))[0]._rows((np.zeros(8, int),)) for m in (1, 1_000_000)
+    ]
+    assert rows[0] == 1 < rows[1] < 64
+
+
+@needs_bert
+@pytest.mark.parametrize("adapter", [encoders.film, LORA], ids=["film", "lora"])
+def test_bfloat16_is_close(adapter):
+    sums = []
+    for bf16 in (False, True):
+        backend = backend_of(bert)
+        backend.module.float()
+        draw = np.random.default_rng(0)
+        items = [example(bert, 8, draw) for _ in range(8)]
+        engine = Engine(rows=4, bf16=bf16)
+        gradients = AdapterGradients(backend, adapter, items, draw.integers(0, 3, size=8), 3, engine)
+        sums.append(joined(gradients.clipped_sum(moved(gradients.start), np.arange(8), scales())))
+    assert 0 < np.linalg.norm(sums[1] - sums[0]) < 0.1 * np.linalg.norm(sums[0])
+
+
+@needs_bert
+def test_less_memory_than_asked_halves_the_micro_batch():
+    import torch
+
+    gradients, backend, _, _ = adapted(bert, encoders.film, engine=Engine(rows=4))
+    expected = joined(gradients.clipped_sum(gradients.start, np.arange(10), scales()))
+    embed, seen = backend.embed, []
+
+    def small(item) -> Any:
+        seen.append(len(item[0]))
+        if len(item[0]) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 12.00 GiB.")
+        return embed(item)
+
+    object.__setattr__(backend, "embed", small)
+    found = gradients.clipped_sum(gradients.start, np.arange(10), scales())
+    np.testing.assert_allclose(joined(found), expected, rtol=0, atol=1e-12)
+    assert seen[0] == 4
+    assert set(seen[1:]) == {2}
+    object.__setattr__(backend, "embed", lambda item: small((np.zeros(9),)))
+    with pytest.raises(MemoryError, match=r"^The machine has too little memory[^0-9]*\.$"):
+        gradients.clipped_sum(gradients.start, np.arange(10), scales())
+
+
+@needs_bert
+def test_bad_examples_count_for_nothing():
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(6, 4)).astype(np.float32), np.array([0, 1, 2, -1, 7, 1])
+    x[1, 2], x[2, 0] = np.nan, np.inf
+    head = HeadGradients(x, y, 3)
+    at = moved(head.start)
+    kept = head.clipped_sum(at, np.array([0, 5]), scales())
+    np.testing.assert_allclose(joined(head.clipped_sum(at, np.arange(6), scales())), joined(kept), atol=1e-15)
+
+    backend = backend_of(conv)
+    items = [example(conv, 0, draw) for _ in range(6)]
+    items[1] = (np.full((3, 8, 8), np.nan),)
+    items[2] = (np.zeros((2, 8, 8)),)  # the wrong number of channels raises
+    gradients = AdapterGradients(
+        backend, encoders.film, [*items, None], np.array([0, 1, 2, -1, 3, 1, 1]), 3, Engine(rows=4)
+    )
+    start = moved(gradients.start)
+    kept = gradients.clipped_sum(start, np.array([0, 5]), scales())
+    np.testing.assert_allclose(joined(gradients.clipped_sum(start, np.arange(7), scales())), joined(kept), atol=1e-12)
+    assert np.isfinite(joined(kept)).all()
+    assert "sensitive" in repr(head)
+    assert "sensitive" in repr(gradients)
+
+
+@needs_bert
+@pytest.mark.parametrize("adapter", [encoders.film, LORA], ids=["film", "lora"])
+def test_training_through_the_encoder_lowers_the_loss(adapter, rng):
+    import torch
+
+    draw = np.random.default_rng(0)
+    labels = draw.integers(0, 2, size=24)
+    items = [(np.where(draw.random(6) < 0.8, 3 + label, draw.integers(0, 40, size=6)),) for label in labels]
+    backend = backend_of(bert)
+    gradients = AdapterGradients(backend, adapter, items, labels, 2)
+
+    def loss(values) -> float:
+        own = {name: value for name, value in values.items() if not name.startswith("head")}
+        with torch.inference_mode(), adapter.attached(backend.module, own):
+            v = backend.embed((torch.from_numpy(np.stack([item[0] for item in items])),))  # type: ignore[misc]
+        logits = v.numpy() @ values["head.weight"].T + values["head.bias"]
+        return float(torch.nn.functional.cross_entropy(torch.from_numpy(logits), torch.from_numpy(labels)))
+
+    training = settings(noise_multiplier=0.01, rate=1, batch=24, steps=12, optimizer=Adam(learning_rate=0.02))
+    end = train(gradients, 24, training, rng=rng)
+    assert loss(end) < 0.3 < loss(gradients.start)
+    assert all((end[name] != value).any() for name, value in gradients.start.items())
+
+
+@needs_torch
+def test_frozen_modules_are_refused():
+    module = classifier().requires_grad_(False)
+    with pytest.raises(errors.InvalidValue, match=r"^Expected parameters to train: the module is frozen\."):
+        ModuleGradients(module, [], np.zeros(0, np.int64), 3)
+
+
+@needs_bert
+def test_encoders_that_cannot_be_adapted_are_refused():
+    import torch
+
+    backend, nobody = backend_of(bert), np.zeros(0, np.int64)
+    with pytest.raises(errors.InvalidValue, match=r"^Expected an adapter with parameters, got last_layer\."):
+        AdapterGradients(backend, encoders.last_layer, [], nobody, 3)
+    with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder with a public example"):
+        AdapterGradients(backend_of(bert, probe=False), encoders.film, [], nobody, 3)
+    plain = encoders.wrap(torch.nn.Linear(4, 5), width=5, name="plain", probe=np.zeros(4)).backend
+    with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder with normalisation layers"):
+        AdapterGradients(plain, encoders.film, [], nobody, 3)
+    callable_alone = encoders.wrap(lambda batch: np.zeros((len(batch), 2)), width=2, name="mine").backend
+    with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder that is a torch module"):
+        AdapterGradients(callable_alone, encoders.film, [], nobody, 3)
+
+
+def through_norm(how) -> Backend:
+    """A LayerNorm, and what is done with it."""
+    import torch
+
+    class Through(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = torch.nn.LayerNorm(4)
+
+        def forward(self, x):
+            return how(self.norm, x)
+
+    probe = np.random.default_rng(0).normal(size=(8, 4))
+    return encoders.wrap(Through(), width=4, name="through", probe=probe).backend
+
+
+@needs_torch
+def test_mixing_layers_are_refused():
+    AdapterGradients(through_norm(lambda norm, x: norm(x).mean(1)), encoders.film, [], np.zeros(0, np.int64), 3)
+    mixing = {
+        "batch statistics": lambda norm, x: norm(x - x.mean(0) + norm(x).mean(0)).mean(1),
+        "tokens first": lambda norm, x: norm(x.transpose(0, 1)).mean(0),
+        "nothing reads it": lambda norm, x: x.mean(1) * 2,
+    }
+    for how in mixing.values():
+        with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder whose adapted layers treat examples one"):
+            AdapterGradients(through_norm(how), encoders.film, [], np.zeros(0, np.int64), 3)
+
+
+@needs_torch
+def test_bits_that_depend_on_the_place_are_noticed():
+    import torch
+
+    item = (np.ones((8, 4), np.float32),)
+    roads = {
+        4: lambda norm, x: norm(x).mean(1),
+        1: lambda norm, x: norm(x).mean(1) * (1 + 1e-6 * torch.arange(len(x)))[:, None],
+    }
+    for rows, how in roads.items():
+        engine = Engine(rows=4)
+        gradients = AdapterGradients(through_norm(how), encoders.film, [item], np.zeros(1, np.int64), 3, engine)
+        assert gradients._rows(item) == rows
