@@ -10,7 +10,8 @@ from reticent.lab import experiments, tables
 from reticent.lab.cells import failed
 from reticent.lab.estimates import Estimates, duration
 from reticent.lab.experiments import Cell, Spec, read, spec
-from reticent.lab.tables import Table, latex, markdown, spread
+from reticent.lab.tables import spread
+from reticent.lab.typeset import Table, latex, markdown
 from tests.lab.tiny import by_digest, done
 
 # --- statistics

@@ -32,6 +32,7 @@ from reticent.lab import attacks, cells, tables
 from reticent.lab.datasets import MissingData
 from reticent.lab.estimates import Estimates, duration
 from reticent.lab.experiments import Cell, Spec
+from reticent.lab.typeset import latex, markdown
 from reticent.lab.workspace import Workspace, read, write
 from reticent.released import store
 
@@ -196,8 +197,8 @@ def write_tables(specs: Sequence[Spec], folder: Folder) -> None:
     for spec in specs:
         made = tables.tables(spec, runs, extra=folder.read)
         folder.write(f"tables/{spec.name}.json", json.dumps([asdict(table) for table in made], indent=1))
-        folder.write(f"tables/{spec.name}.md", "\n".join(tables.markdown(table) for table in made))
-        folder.write(f"tables/{spec.name}.tex", "\n".join(tables.latex(table) for table in made))
+        folder.write(f"tables/{spec.name}.md", "\n".join(markdown(table) for table in made))
+        folder.write(f"tables/{spec.name}.tex", "\n".join(latex(table) for table in made))
     flat = [
         {
             **result["cell"],

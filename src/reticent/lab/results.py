@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from reticent.classifier import load
-from reticent.lab import experiments, tables
+from reticent.lab import experiments, tables, typeset
 from reticent.lab.bench import STREAMS, Folder, Outcome
 from reticent.lab.cells import NOT_PRIVATE
 from reticent.lab.datasets import NAMES
 from reticent.lab.estimates import WITHOUT_DATA, Estimates, duration
 from reticent.lab.experiments import Cell, Spec
+from reticent.lab.typeset import Table
 from reticent.released import store
 from reticent.report.model import model_page
 from reticent.report.results import results_page
@@ -191,10 +192,10 @@ CHECKS: tuple[Callable[[Measured], Iterator[Finding]], ...] = (
 )
 
 
-def findings_table(found: Sequence[Finding]) -> tables.Table:
+def findings_table(found: Sequence[Finding]) -> Table:
     """Returns the findings as a table."""
     rows = tuple((f.claim, f.data, f.measured, f.verdict) for f in found)
-    return tables.Table(
+    return Table(
         "Findings",
         "The paper's, and ours beside them; medians over seeds.",
         ("finding", "data", "measured", "verdict"),
@@ -224,12 +225,12 @@ def markdown(specs: Sequence[Spec], out: Path, *, command: str) -> str:
         "",
         *_environment_lines(runs),
         "",
-        tables.markdown(findings_table(findings(runs))),
+        typeset.markdown(findings_table(findings(runs))),
         "## Where ours is behind the paper's method",
         "",
         *([f"- {note.removeprefix('Ours is behind: ')}" for note in dict.fromkeys(behind)] or ["Nowhere."]),
         "",
-        *(tables.markdown(_without_behind(table)) for table in made),
+        *(typeset.markdown(_without_behind(table)) for table in made),
     ]
     return "\n".join(lines)
 
@@ -312,13 +313,13 @@ def listing(out: Path) -> list[dict[str, Any]]:
     return shown
 
 
-def _tables(spec: Spec, folder: Folder, runs: Runs) -> list[tables.Table]:
+def _tables(spec: Spec, folder: Folder, runs: Runs) -> list[Table]:
     return tables.tables(spec, runs, extra=folder.read)
 
 
-def _without_behind(table: tables.Table) -> tables.Table:
+def _without_behind(table: Table) -> Table:
     notes = tuple(note for note in table.notes if not note.startswith("Ours is behind"))
-    return tables.Table(table.title, table.caption, table.columns, table.rows, notes)
+    return Table(table.title, table.caption, table.columns, table.rows, notes)
 
 
 def _done(result: Mapping[str, Any]) -> bool:
