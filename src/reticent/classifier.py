@@ -169,16 +169,30 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         right = np.array([canonical(a) == canonical(b) for a, b in zip(self.predict(X), y, strict=True)], dtype=float)
         return float(np.average(right, weights=sample_weight))
 
-    def private_score(self, X: Any, y: Any, *, epsilon: float, name: str) -> float:  # noqa: ANN401
-        """Returns a noisy accuracy on private test data, paid for in the ledger under this name."""
-        from reticent.gate.noise import NoiseSource
-        from reticent.sensitive.scoring import noisy_share
+    def private_score(self, X: Any, y: Any, *, epsilon: float, name: str, units: Any = None) -> float:  # noqa: ANN401
+        """Returns a noisy accuracy on private test data, paid for in the ledger.
 
-        right = (canonical(a) == canonical(b) for a, b in zip(self.predict(X), y, strict=True))
-        source = self.noise or NoiseSource.from_os()
-        return noisy_share(
-            right, epsilon=epsilon, name=name, budget=self._budget(), ledger=self._open_ledger(), rng=source
-        )
+        Args:
+            X: Inputs, as `learn_task` takes them.
+            y: One label per example.
+            epsilon: What to spend.
+            name: The public name of the test data in the ledger.
+            units: Whose example each one is, to bound what one person contributes.
+        """
+        from reticent.gate.noise import NoiseSource
+        from reticent.sensitive.scoring import noisy_accuracy
+        from reticent.sensitive.task import Task
+
+        with np.errstate(all="ignore"):  # a remark about one row is a remark about one person
+            return noisy_accuracy(
+                self._model(),
+                Task(X, y, units, name=name),
+                epsilon=epsilon,
+                encoder=self.encoder,
+                budget=self._budget(),
+                ledger=self._open_ledger(),
+                rng=self.noise or NoiseSource.from_os(),
+            )
 
     # --- saying what it cost, saving
 

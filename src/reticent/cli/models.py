@@ -227,6 +227,7 @@ def evaluate(
     epsilon: Annotated[
         float | None, typer.Option(help="The test data is private: noisy accuracy, paid for in the ledger.")
     ] = None,
+    unit: Annotated[str | None, typer.Option(help="Column that says whose example it is, for private data.")] = None,
     name: Annotated[str | None, typer.Option(help="Public name of the test data; the file's name by default.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -239,15 +240,19 @@ def evaluate(
 
     if public == (epsilon is not None):
         raise errors.InvalidValue("Expected --public for public test data, or --epsilon E for private data.")
+    if public and unit is not None:
+        raise errors.InvalidValue("Expected --unit with --epsilon only: it bounds what one person adds to a noisy sum.")
     classifier = load(model)
-    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label))
+    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label, unit=unit))
     if examples.labels is None:
         raise errors.InvalidValue("Expected the column with the labels: --label.")
     if epsilon is None:
         accuracy = classifier.score(examples.inputs, examples.labels)
     else:
         task = f"evaluation {source.stem if name is None else name}"
-        accuracy = classifier.private_score(examples.inputs, examples.labels, epsilon=epsilon, name=task)
+        accuracy = classifier.private_score(
+            examples.inputs, examples.labels, epsilon=epsilon, name=task, units=examples.units
+        )
     facts = {"accuracy": accuracy, "public": public, "epsilon": epsilon}
     typer.echo(json.dumps(facts, indent=2) if as_json else f"accuracy {accuracy:.4f}{'' if public else ' (noisy)'}")
 

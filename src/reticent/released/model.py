@@ -112,6 +112,20 @@ class Model:
         scores[:, found : found + len(more)] = scorer.otherwise
         return best, scores
 
+    def answers(self, inputs: Any, encoder: Encode | None) -> Ints:  # noqa: ANN401
+        """Returns the row of the best label of each example, -1 for none; one at a time.
+
+        A product's last bits depend on where in its block a row stands, so in blocks one example could change the
+        answers to others. Here an answer depends on its own example alone.
+        """
+        scorer = self._scorer
+        embedded = scorer.embed(inputs, encoder)
+        best = np.full(len(embedded), -1, np.int64)
+        if len(scorer.rows):
+            for i in range(len(embedded)):
+                best[i] = scorer.rows[scorer.score(embedded[i : i + 1])[0].argmax()]
+        return best
+
     def names(self, rows: Ints) -> npt.NDArray[np.object_]:
         """Returns the labels of rows; -1 is the public constant UNKNOWN."""
         found, places = np.unique(rows, return_inverse=True)

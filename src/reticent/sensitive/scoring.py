@@ -1,7 +1,6 @@
 """Accuracy on private test data: noisy, and paid for."""
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -11,25 +10,54 @@ from reticent.gate import grid
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import GaussianSum
 from reticent.gate.noise import NoiseSource
+from reticent.labels import canonical
+from reticent.released.model import Encode, Model
+from reticent.sensitive.learners.learner import encoded
+from reticent.sensitive.task import Task
 
 
-def noisy_share(
-    right: Iterable[bool], *, epsilon: float, name: str, budget: Budget, ledger: Ledger, rng: NoiseSource
+def noisy_accuracy(
+    model: Model,
+    task: Task,
+    *,
+    epsilon: float,
+    encoder: Encode | None,
+    budget: Budget,
+    ledger: Ledger,
+    rng: NoiseSource,
 ) -> float:
-    """Returns the share of true answers with noise, and writes its price to the ledger first.
+    """Returns the share of right answers with noise, and writes its price to the ledger first.
 
-    Each example is the vector (right, 1)/sqrt(2) of norm at most 1; both sums leave with Gaussian noise.
+    Each example is the vector (right, 1)/sqrt(2) of norm at most 1; both sums leave with Gaussian noise. What cannot be
+    read is answered wrongly, or by luck rightly, but never raises.
 
-    Guarantees: (epsilon, delta of the budget)-DP for the people in the test set, under the budget's assumptions.
-                                                                     test_private_accuracy_is_paid_for
+    Guarantees (with the assumptions of the budget):
+      - (epsilon, delta of the budget)-DP for the people in the test set.   test_private_accuracy_is_paid_for
+      - Spent before anything is drawn.                                     test_private_accuracy_spends_before_it_draws
+      - Refuses by shapes and types alone, never by a row.                  test_private_accuracy_never_tells_of_a_row
+      - An answer depends on its own example alone, to the bit.             test_answers_depend_on_their_example_alone
+      - One person counts for as many examples as the budget says.          test_private_accuracy_bounds_persons
     """
-    part = Budget.from_json({**budget.to_json(), "epsilon": epsilon})
-    sigma = accounting.gaussian_sigma(part)
-    event = events.Gaussian(noise_multiplier=sigma, examples_per_person=budget.examples_per_person)
-    answers = list(right)
+    event = accuracy_event(budget, epsilon)
+    task = task.capped(budget.examples_per_person)
+    if encoder is None:
+        encoded(task.inputs, None, model.releases)  # refuses what are no features
+    row = ledger.spend(event, task=task.name, private=rng.private)
+    answers = model.names(model.answers(task.inputs, encoder))
+    right = sum(canonical(a) == canonical(b) for a, b in zip(answers, task.labels, strict=True))
     one = math.floor(grid.SCALE / math.sqrt(2))
-    exact = np.array([sum(answers) * one, len(answers) * one], dtype=np.int64)
-    row = ledger.spend(event, task=name, private=rng.private)
+    exact = np.array([right * one, len(answers) * one], dtype=np.int64)
     hits, total = GaussianSum(event)(exact, rng=rng)
     ledger.publish(row)
     return float(np.clip(hits / max(total, 1), 0, 1))
+
+
+def accuracy_event(budget: Budget, epsilon: float) -> events.Gaussian:
+    """Returns what one noisy accuracy costs, at the delta and under the adjacency of the budget.
+
+    Whether the people may be in other tasks too is the ledger's business: it adds up.
+    """
+    part = Budget.from_json({**budget.to_json(), "epsilon": epsilon, "tasks_per_person": 1})
+    return events.Gaussian(
+        noise_multiplier=accounting.gaussian_sigma(part), examples_per_person=budget.examples_per_person
+    )
