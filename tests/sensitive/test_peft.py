@@ -149,7 +149,7 @@ def test_heads_have_rows_for_labels_of_their_task():
     heads = [[model.classes_[row] for row in release.parameters["rows"]] for release in model._model().releases]
     mine = [set("ab"), set("cd"), set(), set("ac")]
     assert all(labels <= set(head) for labels, head in zip(mine, heads, strict=True))
-    # a known label without examples stands out with chance Q(2); all six at once with 1e-10
+    # a known label without examples stands out with chance Q(2); six of eight or more with 4e-9
     assert sum(len(head) - len(labels) for labels, head in zip(mine, heads, strict=True)) < 6
     assert all(len(r.parameters["head.weight"]) == len(r.parameters["rows"]) for r in model._model().releases)
     assert model.score(*data(list("abcd"), 50, seed=1)) > 0.9
@@ -181,14 +181,23 @@ def test_known_labels_stand_out_by_their_law(size):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_known_labels_cost_their_count(epsilon):
-    """The hockey stick of one known label, n against n + 1, is below that of the Gaussian in the event."""
+    """The hockey stick of one known label, n against n + 1, is below that of the Gaussian in the event.
+
+    A twin with a third of the noise is caught.
+    """
     from scipy.stats import norm
 
+    def divergence(noise: float) -> float:
+        chance = norm.sf(STANDS_OUT - np.arange(200) / noise)
+        both = ((chance[:-1], chance[1:]), (chance[1:], chance[:-1]))
+        return max(
+            float(np.max(np.maximum(p - np.exp(epsilon) * q, 0) + np.maximum((1 - p) - np.exp(epsilon) * (1 - q), 0)))
+            for p, q in both
+        )
+
     noise = accounting.gaussian_sigma(rt.Budget(epsilon=epsilon, delta=1e-5))
-    chance = norm.sf(STANDS_OUT - np.arange(200) / noise)
-    for p, q in ((chance[:-1], chance[1:]), (chance[1:], chance[:-1])):
-        divergence = np.maximum(p - np.exp(epsilon) * q, 0) + np.maximum((1 - p) - np.exp(epsilon) * (1 - q), 0)
-        assert divergence.max() <= 1e-5 * (1 + 1e-9)
+    assert divergence(noise) <= 1e-5 * (1 + 1e-9)
+    assert divergence(noise / 3) > 1e-4
 
 
 def test_counts_expose_at_most_p1():
