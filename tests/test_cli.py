@@ -426,6 +426,7 @@ def test_bench_writes_tables_and_a_page(bench, tmp_path):
         "cifar100-features, reproduced: Base Dataset below Label Oracle (the paper's Cosine, epsilon 1): "
         "base 50.0, oracle 70.0"
     )
+    assert "were made by other code of this version" in done.stdout
     assert lines[-1] == f"0 run(s), 0 failed. Tables: {tmp_path / 'results' / 'tables'}"
     page = (tmp_path / "page.md").read_text()
     assert f"Written by `reticent bench {tmp_path / 'mine.toml'} --data" in page

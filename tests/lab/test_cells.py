@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -113,6 +114,7 @@ def test_a_result_says_what_it_was_measured_on(place):
     result = run(cell(), place)
     assert result["digests"]["data"] == place.digest(cell())
     assert len(result["digests"]["data"]) == 64
+    assert re.fullmatch("[0-9a-f]{16}", result["digests"]["code"])
     assert result["environment"]["versions"]["numpy"] == np.__version__
     assert set(result["seconds"]) == {"learn", "evaluate"}
 

@@ -10,7 +10,7 @@ import pytest
 
 import reticent as rt
 from reticent import errors
-from reticent.lab import experiments, results
+from reticent.lab import cells, experiments, results
 from reticent.lab.bench import Folder, Outcome
 from reticent.lab.cells import failed
 from reticent.lab.experiments import Cell
@@ -173,6 +173,20 @@ def test_the_page_says_how_it_was_made_and_everything_on_it(folder):
     assert "50.0 [1 of 2 seeds] [1 failed]" in text
     assert "*not run here*" in text  # drop
     assert "Python 3, m, 2 cores, 1 thread(s) a run" in text
+    assert "Runs by a digest of the code that made them: not written down 4." in text
+
+
+def test_runs_of_other_code_are_counted(folder):
+    spec = experiments.read("mine", SPEC)
+    assert results.by_other_code([spec, spec], folder.path) == 4  # all that came to their end
+    by_code = dict(zip((cell for cell in spec.cells if cell.seed == 0), (cells.code(), "an older one"), strict=False))
+    with folder as opened:
+        for cell, made_by in by_code.items():
+            result = done(cell, 0.5, digests={"data": "", "learner": "", "code": made_by})
+            opened.write(f"runs/{cell.digest}.json", json.dumps(result))
+    assert results.by_other_code([spec], folder.path) == 3
+    text = results.markdown([spec], folder.path, command="")
+    assert f"{cells.code()} 1, an older one 1, not written down 2." in text
 
 
 def test_a_page_of_nothing_is_a_page(tmp_path):

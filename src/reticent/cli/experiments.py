@@ -188,6 +188,13 @@ def bench(
             terminal.print(
                 f"{finding.data}, {finding.verdict}: {finding.claim}: {finding.measured}", highlight=False, markup=False
             )
+        others = results.by_other_code(wanted, out)
+        if others:
+            terminal.print(
+                f"{others} run(s) in {out} were made by other code of this version, or before that was written down; "
+                "they are shown as they are. Another --out makes them again.",
+                highlight=False,
+            )
         terminal.print(f"{outcome.ran} run(s), {outcome.failed} failed. Tables: {out / 'tables'}", highlight=False)
     fail_if(outcome.failed > 0)
 

@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import reticent
 from reticent import errors
 from reticent.classifier import ContinualClassifier, load
 from reticent.encoders.adapters import film, last_layer
+from reticent.encoders.encoder import sha256_of_files
 from reticent.gate.noise import NoiseSource
 from reticent.lab.baselines import LabelOracle, LabLedger, NoPrivacy, OracleHeads, without_noise
 from reticent.lab.datasets import Data
@@ -160,7 +162,11 @@ def run(cell: Cell, place: Workspace) -> dict[str, Any]:
         "seconds": {"learn": sum(seconds), "evaluate": time.monotonic() - started},
         "spent": spent(cell, model),
         "environment": environment(),
-        "digests": {"data": place.digest(cell), "learner": re.sub(r" at 0x[0-9a-f]+", "", repr(learner))},
+        "digests": {
+            "data": place.digest(cell),
+            "learner": re.sub(r" at 0x[0-9a-f]+", "", repr(learner)),
+            "code": code(),
+        },
     }
     if model.path is not None:
         shutil.rmtree(model.path)
@@ -227,6 +233,14 @@ def _take(inputs: Any, rows: npt.NDArray[np.int64]) -> Any:  # noqa: ANN401
 def _seconds(folder: Any) -> list[float]:  # noqa: ANN401
     file = None if folder is None else Path(folder) / "seconds.json"
     return [] if file is None or not file.exists() else list(json.loads(file.read_text(encoding="utf-8")))
+
+
+@functools.cache
+def code() -> str:
+    """Returns a digest of the sources that decide a number: the package without its pages and its command line."""
+    package = Path(reticent.__file__).parent
+    rooms = {file: file.relative_to(package).parts[0] for file in package.rglob("*.py")}
+    return sha256_of_files([file for file, room in rooms.items() if room not in ("cli", "report")])[:16]
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 import json as plain
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from reticent.classifier import load
 from reticent.lab import experiments, tables, typeset
 from reticent.lab.bench import STREAMS, Folder, Outcome
-from reticent.lab.cells import NOT_PRIVATE
+from reticent.lab.cells import NOT_PRIVATE, code
 from reticent.lab.datasets import NAMES
 from reticent.lab.estimates import WITHOUT_DATA, Estimates, duration
 from reticent.lab.experiments import Cell, Spec
@@ -224,6 +225,7 @@ def markdown(specs: Sequence[Spec], out: Path, *, command: str) -> str:
         "runs.",
         "",
         *_environment_lines(runs),
+        *_code_lines(runs),
         "",
         typeset.markdown(findings_table(findings(runs))),
         "## Where ours is behind the paper's method",
@@ -244,6 +246,7 @@ def json(specs: Sequence[Spec], out: Path, outcome: Outcome) -> dict[str, Any]:
         "ran": outcome.ran,
         "failed": outcome.failed,
         "missing": dict(outcome.missing),
+        "by_other_code": by_other_code(specs, out),
         "findings": [asdict(finding) for finding in findings(runs)],
         "tables": {spec.name: [asdict(table) for table in _tables(spec, folder, runs)] for spec in specs},
     }
@@ -324,6 +327,27 @@ def _without_behind(table: Table) -> Table:
 
 def _done(result: Mapping[str, Any]) -> bool:
     return bool(result["status"] == "done")
+
+
+def by_other_code(specs: Sequence[Spec], out: Path) -> int:
+    """Returns how many results of these specs were made by other sources than the present ones, of the same version."""
+    runs = Folder(out).runs()
+    made = (runs.get(cell.digest) for cell in {cell.digest: cell for spec in specs for cell in spec.cells}.values())
+    return sum(result is not None and _done(result) and _code(result) != code() for result in made)
+
+
+def _code(result: Mapping[str, Any]) -> str | None:
+    found: str | None = result["digests"].get("code")
+    return found
+
+
+def _code_lines(runs: Runs) -> list[str]:
+    made = Counter(_code(result) or "not written down" for result in runs.values() if _done(result))
+    return [f"Runs by a digest of the code that made them: {_listed(made)}."] if made else []
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
 def _environment_lines(runs: Runs) -> list[str]:
