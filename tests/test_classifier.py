@@ -18,7 +18,7 @@ from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
 
 BUDGET = rt.Budget(epsilon=1.0, delta=1e-5)
-WIDTH = 16
+WIDTH = 64  # of fewer dimensions, one of thirty thousand noisy sums points at a class by chance
 
 
 def data(labels: list[object], each: int, seed: int = 0) -> tuple[np.ndarray, list[object]]:
@@ -235,7 +235,7 @@ def test_settings_are_refused(settings, sentence):
 
 def test_shapes_are_refused():
     model = learned("public")
-    with pytest.raises(errors.InvalidValue, match="width 16"):
+    with pytest.raises(errors.InvalidValue, match="width 64"):
         model.predict(np.ones((2, 3)))
     with pytest.raises(errors.InvalidValue, match="shape"):
         model.learn_task(["text", "more"], ["a", "b"], name="may")

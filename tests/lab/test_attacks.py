@@ -79,7 +79,7 @@ def test_curve_grows_with_epsilon():
     curve = attacks.accuracy_curve(1e-5, trials=4_000)
     assert {r.epsilon for r in curve} == set(attacks.CURVE)
     optimal = [r.accuracy for r in curve if r.target == "optimal"]
-    assert optimal[0] < 0.56
+    assert optimal[0] < 0.6  # 0.525, with a deviation of 0.008
     assert optimal[-1] > 0.9
     assert not any(r.broken for r in curve)
 
@@ -100,12 +100,13 @@ def test_lower_bounds_do_not_exceed_the_truth():
 
 
 def test_clopper_pearson_covers():
-    rng = np.random.default_rng()
-    for p in (0.02, 0.5, 0.99):
-        inside = [
-            low <= p <= high
-            for low, high in (confidence.clopper_pearson(int(w), 60, 0.05) for w in rng.binomial(60, p, 2_000))
-        ]
-        assert np.mean(inside) > 0.93
+    """The chance that the truth is inside, added up exactly over all outcomes; wide where it must be, not everywhere."""
+    from scipy.stats import binom
+
+    limits = [confidence.clopper_pearson(wins, 60, 0.05) for wins in range(61)]
+    for p in (0.001, 0.02, 0.31, 0.5, 0.99):
+        covered = sum(binom.pmf(wins, 60, p) for wins, (low, high) in enumerate(limits) if low <= p <= high)
+        assert covered >= 0.95
+    assert sum(binom.pmf(wins, 60, 0.5) for wins, (low, high) in enumerate(limits) if low <= 0.5 <= high) < 0.98
     assert confidence.clopper_pearson(0, 10, 0.1)[0] == 0.0
     assert confidence.clopper_pearson(10, 10, 0.1)[1] == 1.0
