@@ -100,7 +100,7 @@ def test_lower_bounds_do_not_exceed_the_truth():
 
 
 def test_clopper_pearson_covers():
-    """The chance that the truth is inside, added up exactly over all outcomes; wide where it must be, not everywhere."""
+    """The chance that the truth is inside, added up exactly over all outcomes; and the limits are not idle."""
     from scipy.stats import binom
 
     limits = [confidence.clopper_pearson(wins, 60, 0.05) for wins in range(61)]
