@@ -169,7 +169,7 @@ def _desai_below(at: Measured) -> Iterator[Finding]:
                 at.data,
                 lambda d, c, p: d < min(c, p),
                 desai=values["desai"],
-                the_papers_cosine=values["cosine-paper"],
+                cosine_of_the_paper=values["cosine-paper"],
                 peft=values["peft"],
             )
 
@@ -179,7 +179,7 @@ def _peft_above_cosine(at: Measured) -> Iterator[Finding]:
         peft, cosine = at("peft", epsilon=epsilon), at("cosine-paper", epsilon=epsilon)
         claim = f"PEFT above the paper's Cosine (epsilon {epsilon:g}, last layer)"
         if peft is not None:
-            yield from _compared(claim, at.data, lambda p, c: p > c, peft=peft, the_papers_cosine=cosine)
+            yield from _compared(claim, at.data, lambda p, c: p > c, peft=peft, cosine_of_the_paper=cosine)
 
 
 CHECKS: tuple[Callable[[Measured], Iterator[Finding]], ...] = (
