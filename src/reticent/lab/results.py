@@ -136,7 +136,7 @@ def _blurriness(at: Measured) -> Iterator[Finding]:
         verdict = REPRODUCED if all(low < high for low, high in known.values()) else NOT_REPRODUCED
         shown = ", ".join(f"{ratio:g}: {low:.1f} < {high:.1f}" for ratio, (low, high) in known.items() if low < high)
         against = ", ".join(f"{ratio:g}: {low:.1f} > {high:.1f}" for ratio, (low, high) in known.items() if low >= high)
-        measured = "; ".join(part for part in (shown, against and f"but {against}") if part)
+        measured = f"{shown}; but {against}" if shown and against else shown or against
         yield Finding(claim, at.data, verdict if len(known) == len(by_ratio) else NOT_RUN, measured)
 
 
