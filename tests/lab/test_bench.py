@@ -312,11 +312,11 @@ def test_a_folder_without_results_says_how_to_make_some(tmp_path):
 
 def test_files_are_whole_or_not_there(tmp_path):
     folder = Folder(tmp_path)
-    folder.write("runs/a.json", '{"status": "done", "cell": {}}')
+    folder.write("runs/a.json", json.dumps(cells.failed(cell(), "no room")))
     with contextlib.suppress(UnicodeEncodeError):
         folder.write("runs/b.json", '{"status": "\udc00"}')  # fails midway
-    assert folder.runs() == {"a": {"status": "done", "cell": {}}}
-    assert folder.read("runs/a.json") == {"status": "done", "cell": {}}
+    assert folder.runs() == {"a": folder.read("runs/a.json")}
+    assert folder.runs()["a"]["error"] == "no room"
     assert folder.read("nothing.json") is None
 
 
@@ -338,9 +338,16 @@ def test_a_damaged_file_is_as_if_it_were_not_there(tmp_path, content):
     assert folder.read(bench.STREAMS) == {}
 
 
-def test_results_that_are_not_of_a_run_count_as_not_run(tmp_path):
-    Folder(tmp_path).write("runs/a.json", '{"accuracy": 1}')
-    assert Folder(tmp_path).runs() == {}
+@pytest.mark.parametrize(
+    "changed",
+    [{"accuracy": "0.5"}, {"accuracy": None}, {"curve": 0.5}, {"seconds": 3.0}, {"cell": []}, {"digests": None}],
+)
+def test_results_that_are_not_of_a_run_count_as_not_run(tmp_path, changed):
+    folder = Folder(tmp_path)
+    folder.write("runs/a.json", '{"accuracy": 1}')
+    folder.write("runs/b.json", json.dumps({**done(cell(), 0.5), **changed}))
+    folder.write("runs/c.json", json.dumps(done(cell(), 0.5)))
+    assert list(folder.runs()) == ["c"]
 
 
 def test_a_damaged_run_is_run_again(place, tmp_path):

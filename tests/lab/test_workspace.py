@@ -9,7 +9,7 @@ import pytest
 from reticent.lab import workspace
 from reticent.lab.workspace import Workspace, read, write, write_array
 from reticent.sensitive.learners import PeftEnsemble
-from tests.lab.tiny import cell
+from tests.lab.tiny import cell, write_features
 
 
 def test_content_is_on_the_disk_before_its_name(tmp_path, monkeypatch):
@@ -52,3 +52,15 @@ def test_settings_that_are_damaged_are_tuned_again(tmp_path, monkeypatch):
     file.write_text(file.read_text()[:-10])
     assert place.tuned(cell(learner="peft-paper"), learner, [], np.array([])) == learner
     assert len(tuned) == 2
+
+
+@pytest.mark.parametrize("kept", [0, 40, 2_000], ids=["nothing", "half a heading", "some rows"])
+def test_features_that_are_damaged_are_encoded_again(tmp_path, kept):
+    place = Workspace(write_features(tmp_path / "data"), tmp_path / "out")
+    whole = np.array(place.features(cell()))
+    (file,) = (tmp_path / "out" / "features").glob("*.npy")
+    content = file.read_bytes()
+    workspace._mapped.cache_clear()
+    file.write_bytes(content[:kept])
+    assert (place.features(cell()) == whole).all()
+    assert file.read_bytes() == content

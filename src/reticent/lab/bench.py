@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from types import TracebackType
+from types import TracebackType, UnionType
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,19 @@ DROP_EPSILONS = (0.1, 0.5, 1.0, 2.0, 8.0)
 _DROP_SIZES = (1, 2, 3, 5, 7, 10, 13, 15, 20, 25, 30, 40, 50, 70, 100, 150, 200, 300, 500)
 STREAMS = "streams.json"
 _PATIENCE = 5.0  # seconds a worker gets to end by itself
+
+_FAILED: dict[str, type | UnionType] = {"cell": dict, "status": str, "environment": dict}
+_DONE: dict[str, type | UnionType] = {
+    **_FAILED,
+    "accuracy": float,
+    "forgetting": float | None,
+    "curve": list,
+    "rules": dict,
+    "known": int,
+    "seconds": dict,
+    "spent": dict,
+    "digests": dict,
+}
 
 Run = Mapping[str, Any]
 Say = Callable[[str], object]
@@ -119,12 +132,18 @@ class Folder:
         """Returns all results by the digests of their cells; one that is damaged counts as not run."""
         files = sorted((self.path / "runs").glob("*.json"))
         found = {file.stem: self.read(f"runs/{file.name}") for file in files}
-        return {key: result for key, result in found.items() if result and {"cell", "status"} <= result.keys()}
+        return {key: result for key, result in found.items() if result is not None and _whole(result)}
 
     def tables(self) -> dict[str, list[Any] | None]:
         """Returns what is stored of each spec's tables, by its name; None where it is damaged."""
         found = {file.stem: read(file) for file in sorted((self.path / "tables").glob("*.json"))}
         return {name: made if isinstance(made, list) else None for name, made in found.items()}
+
+
+def _whole(result: Run) -> bool:
+    """Tells whether a result has all that tables and pages read, in the right shape."""
+    shapes = _FAILED if result.get("status") == "failed" else _DONE
+    return all(name in result and isinstance(result[name], shape) for name, shape in shapes.items())
 
 
 # --- running

@@ -47,10 +47,10 @@ class Workspace:
     def features(self, cell: Cell) -> npt.NDArray[np.float32]:
         """Returns features of inputs followed by test inputs, encoded by the first who asks."""
         file = self.out / "features" / f"{self.digest(cell)[:20]}.npy"
-        if not file.exists():
+        if not _readable(file):
             file.parent.mkdir(parents=True, exist_ok=True)
             with only_one(file.with_suffix(".lock")):
-                if not file.exists():
+                if not _readable(file):
                     write_array(file, _encoded(self.load(cell)))
         return _mapped(file)
 
@@ -81,6 +81,15 @@ def _loaded(name: str, folder: Path, text: str | None, label: str | None) -> tup
 def _mapped(file: Path) -> npt.NDArray[np.float32]:
     features: npt.NDArray[np.float32] = np.load(file, mmap_mode="r")
     return features
+
+
+def _readable(file: Path) -> bool:
+    """Tells whether an array is there and whole."""
+    try:
+        np.load(file, mmap_mode="r")
+    except (OSError, ValueError, EOFError):
+        return False
+    return True
 
 
 def encoder_of(data: Data) -> Any:  # noqa: ANN401
