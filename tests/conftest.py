@@ -9,8 +9,8 @@ import pytest
 
 from reticent.gate.noise import NoiseSource
 
-# False-alarm rate of every statistical check; noise is never seeded to make a check pass. Where a law has no closed form
-# (the accuracy of a noisy model), a threshold is five deviations away, as measured over many draws.
+# False-alarm rate of every statistical check; noise is never seeded to make a check pass. Where a law has no closed
+# form (the accuracy of a noisy model), a threshold is five deviations away, as measured over many draws.
 ALPHA = 1e-6
 
 hypothesis.settings.register_profile("reticent", deadline=None, max_examples=60)
