@@ -281,10 +281,28 @@ def test_unusable_inputs_become_nan(minilm, lite0, tmp_path, capfd):
 
 @needs_lite0
 def test_unusable_images_become_nan(lite0, tmp_path, capfd):
+    from PIL import Image
+
     (good,) = pictures(1)
     corrupt = tmp_path / "corrupt.png"
     corrupt.write_bytes(b"\x89PNG\r\n\x1a\nnot an image")
-    bad = [None, corrupt, tmp_path / "missing.png", "", float("nan"), good.astype(float), good[:0], good[0, 0], b"x"]
+    tiff = tmp_path / "damaged.tif"  # its decoder writes to the error stream by itself
+    Image.fromarray(good).save(tiff, compression="tiff_adobe_deflate")
+    content = bytearray(tiff.read_bytes())
+    content[40:60] = bytes(20)
+    tiff.write_bytes(content)
+    bad = [
+        None,
+        corrupt,
+        tiff,
+        tmp_path / "missing.png",
+        "",
+        float("nan"),
+        good.astype(float),
+        good[:0],
+        good[0, 0],
+        b"x",
+    ]
     x = lite0([good, *bad, good])
     assert np.isnan(x).all(axis=1).tolist() == [False, *[True] * len(bad), False]
     np.testing.assert_array_equal(x[0], x[-1])
@@ -333,6 +351,53 @@ def test_too_little_memory_is_no_bad_example(raised):
     assert refusal.value.__suppress_context__
 
 
+def test_a_row_that_is_too_long_is_nan():
+    """As long as the public example fits, the exception would be about a row."""
+
+    def function(batch):
+        if len(batch[0]) > 5:
+            raise MemoryError
+        return np.array([[len(text), 1.0] for text in batch])
+
+    encoder = encoders.wrap(function, width=2, name="mine", probe="short")
+    assert np.isnan(encoder(["a", "much longer", "b"])).all(axis=1).tolist() == [False, True, False]
+    with pytest.raises(MemoryError):
+        encoders.wrap(function, width=2, name="mine")(["a", "much longer"])
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_row_of_another_width_is_nan(rows):
+    def words(batch):
+        return np.array([[len(word) for word in text.split()][:2] for text in batch], float)
+
+    encoder = encoders.wrap(words, width=2, name="words", probe="public text", rows=rows)
+    found = encoder(["one two", "lonely", "three four"])
+    assert np.isnan(found).all(axis=1).tolist() == [False, True, False]
+    assert found[2].tolist() == [5.0, 4.0]
+
+
+def test_places_that_show_are_given_up():
+    seen = []
+
+    def function(batch):
+        seen.append(len(batch))
+        return np.array([[float(text), place] for place, text in enumerate(batch)])
+
+    encoder = encoders.wrap(function, width=2, name="mine", probe="1", rows=4)
+    assert encoder(["7", "8", "9"]).tolist() == [[7.0, 0.0], [8.0, 0.0], [9.0, 0.0]]
+    assert seen == [4, 1, 1, 1]
+
+
+def test_encoders_pass_no_remark_on(recwarn):
+    def function(batch):
+        return np.array([[np.mean([len(word) for word in text.split()]), np.float64(1e300)] for text in batch])
+
+    encoder = encoders.wrap(function, width=2, name="mine")
+    assert np.isnan(encoder(["two words", "", "three more words"])[1, 0])
+    encoder.prepare([np.float64(1e300)])
+    assert not recwarn.list
+
+
 # --- wrapping
 
 
@@ -340,6 +405,8 @@ def test_too_little_memory_is_no_bad_example(raised):
 def test_modules_are_wrapped_in_evaluation_mode():
     import torch
 
+    odd = encoders.wrap(torch.nn.Linear(37, 10), width=10, name="odd")  # in blocks, its last bits tell a row's place
+    assert_depends_on_the_example_alone(odd, list(np.random.default_rng(0).normal(size=(200, 37))), alone=20)
     module = torch.nn.Sequential(torch.nn.Linear(8, 5), torch.nn.BatchNorm1d(5), torch.nn.Dropout(0.5))
     encoder = encoders.wrap(module, width=5, name="mine")
     x = list(np.random.default_rng(0).normal(size=(40, 8)))
@@ -365,8 +432,8 @@ def test_callables_see_one_example_at_a_time():
     assert set(seen) == {1}
     many = encoders.wrap(function, width=2, name="mine", rows=4)
     np.testing.assert_array_equal(many([1, "no number", 2]), encoder([1, "no number", 2]))
-    with pytest.raises(errors.InvalidValue, match=r"shape \(rows, 3\)"):
-        encoders.wrap(function, width=3, name="mine")([1])
+    with pytest.raises(errors.ReticentError, match="mine cannot encode a public example"):
+        encoders.wrap(function, width=3, name="mine", probe=1)([1])
     with pytest.raises(errors.InvalidValue, match="Expected a torch module or a callable, got int"):
         encoders.wrap(3, width=3, name="mine")  # type: ignore[arg-type]
 

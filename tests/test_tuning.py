@@ -239,6 +239,28 @@ def test_private_tuning_spends_before_it_draws(seen, monkeypatch):
     assert ledger.statement().spends[0].published
 
 
+@pytest.mark.parametrize("encoder", [None, wrap(np.asarray, width=WIDTH, name="same")], ids=["features", "encoder"])
+def test_private_tuning_passes_no_remark_on(recwarn, encoder):
+    """A cast that overflows in one row must not be told."""
+    x, y = data(15)
+    x = x.astype(np.float64)
+    x[3, 1] = 1e300
+    public, truth = data(5, seed=2)
+    found = tuning.tune_privately(
+        replace(SMALL, length=None),
+        x if encoder is None else list(x),
+        y,
+        policy=LABELS,
+        public_validation=(public if encoder is None else list(public), truth),
+        budget=BUDGET,
+        ledger=Ledger.create(None, BUDGET),
+        encoder=encoder,
+        mean_runs=2,
+    )
+    assert found.tuning == "tuned by private selection, paid for as 'tuning'"
+    assert not recwarn.list
+
+
 def test_private_tuning_keeps_the_best(monkeypatch):
     scores = [0.3, 0.2, 0.7, 0.1, 0.7, 0.6]
     tried: list[rt.PeftEnsemble] = []

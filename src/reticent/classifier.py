@@ -100,7 +100,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tuning = getattr(learner, "tuning", None)
         if tuning is not None and all(act.text != tuning for act in ledger.statement().acts):
             ledger.record(tuning)
-        with np.errstate(all="ignore"):  # a remark about one row is a remark about one person
+        with errors.unremarked():
             release = learner.learn_task(
                 Task(X, y, units, name=task_name),
                 self._policy(),
@@ -183,7 +183,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from reticent.sensitive.scoring import noisy_accuracy
         from reticent.sensitive.task import Task
 
-        with np.errstate(all="ignore"):  # a remark about one row is a remark about one person
+        with errors.unremarked():
             return noisy_accuracy(
                 self._model(),
                 Task(X, y, units, name=name),

@@ -1,7 +1,12 @@
 """What can go wrong, in one sentence each; no message ever repeats a private value."""
 
+import contextlib
 import math
+import warnings
+from collections.abc import Iterator
 from numbers import Integral, Real
+
+import numpy as np
 
 LARGEST_EPSILON = 100.0
 
@@ -24,6 +29,14 @@ class LedgerError(ReticentError):
 
 class BudgetExceeded(LedgerError):
     """The spend would take one person past the budget; nothing was recorded."""
+
+
+@contextlib.contextmanager
+def unremarked() -> Iterator[None]:
+    """Silences warnings: a remark about one row is a remark about one person."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def real(name: str, value: object, *, above: float, below: float, at_least: bool = False) -> float:

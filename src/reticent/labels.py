@@ -15,6 +15,7 @@ from reticent.events import Event
 
 Label = Hashable
 _PUBLIC = events.Public()
+_BITS = 2_000  # of a number: fewer than 640 digits, which every Python writes down
 
 UNKNOWN: Final = "<unknown>"
 """What a classifier answers while it knows no label; public and fixed."""
@@ -23,8 +24,8 @@ UNKNOWN: Final = "<unknown>"
 def canonical(label: object, levels: int = 8) -> Label | None:
     """Returns a label as it may be released, or None for what cannot be one; never raises.
 
-    Labels are strings, numbers and tuples of them, up to so many levels. Equal numbers become one object (1, 1.0 and
-    True are 1): else the row that came first would decide how a released label looks.
+    Labels are strings, numbers that can be written down and tuples of them, up to so many levels. Equal numbers become
+    one object (1, 1.0 and True are 1): else the row that came first would decide how a released label looks.
 
     >>> [canonical(label) for label in ("E10", True, 2.0, 0.5, None, float("nan"), ["list"])]
     ['E10', 1, 2, 0.5, None, None, None]
@@ -34,7 +35,7 @@ def canonical(label: object, levels: int = 8) -> Label | None:
     if isinstance(label, str):
         return str(label)
     if isinstance(label, int):
-        return int(label)
+        return int(label) if int(label).bit_length() <= _BITS else None
     if isinstance(label, float):
         return None if label != label else int(label) if label.is_integer() else float(label)
     if isinstance(label, tuple) and levels:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reticent import encoders, errors
-from reticent.encoders.encoder import Backend, inference
+from reticent.encoders.encoder import Backend, inference, shapes
 from reticent.sensitive import dpsgd
 from reticent.sensitive.dpsgd import Adam, Engine, train
 from reticent.sensitive.gradients import AdapterGradients, ModuleGradients
@@ -314,7 +314,7 @@ def test_bfloat16_is_close(adapter):
 def test_less_memory_than_asked_halves_the_micro_batch():
     import torch
 
-    gradients, backend, _, _ = adapted(bert, encoders.film, engine=Engine(rows=4))
+    gradients, backend, items, _ = adapted(bert, encoders.film, engine=Engine(rows=4))
     expected = joined(gradients.clipped_sum(gradients.start, np.arange(10), scales()))
     embed, seen = backend.embed, []
 
@@ -327,11 +327,31 @@ def test_less_memory_than_asked_halves_the_micro_batch():
     object.__setattr__(backend, "embed", small)
     found = gradients.clipped_sum(gradients.start, np.arange(10), scales())
     np.testing.assert_allclose(joined(found), expected, rtol=0, atol=1e-12)
-    assert seen[0] == 4
-    assert set(seen[1:]) == {2}
+    kinds = len({shapes(item) for item in items})
+    assert seen.count(4) == kinds  # each shape finds out for itself
+    assert set(seen) == {4, 2}
     object.__setattr__(backend, "embed", lambda item: small((np.zeros(9),)))
     with pytest.raises(MemoryError, match=r"^The machine has too little memory[^0-9]*\.$"):
         gradients.clipped_sum(gradients.start, np.arange(10), scales())
+
+
+@needs_bert
+def test_a_long_example_leaves_others_their_rows():
+    """Else it would change how they are added up."""
+    gradients, backend, items, _ = adapted(bert, encoders.film, engine=Engine(rows=4))
+    longest = max(len(item[0]) for item in items)
+    embed, seen = backend.embed, set()
+
+    def small(item) -> Any:
+        seen.add(tuple(item[0].shape))
+        if item[0].shape[1] == longest and len(item[0]) > 1:
+            raise MemoryError
+        return embed(item)
+
+    object.__setattr__(backend, "embed", small)
+    gradients.clipped_sum(gradients.start, np.arange(10), scales())
+    assert {rows for rows, length in seen if length == longest} == {4, 2, 1}
+    assert {rows for rows, length in seen if length < longest} == {1, 4}  # one, to see what a row takes
 
 
 @needs_bert

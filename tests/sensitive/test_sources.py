@@ -80,6 +80,17 @@ def test_no_parquet_cell_raises(tmp_path):
     assert (found.labels, found.units) == (["E10", None], [date(1970, 1, 2), None])
 
 
+@pytest.mark.parametrize("index", [pa.int8(), pa.int32(), pa.int64()])
+def test_no_category_of_a_parquet_file_raises(tmp_path, index):
+    file = tmp_path / "march.parquet"
+    codes = pa.array([b"E10", b"caf\xe9", b"ARROW:schema"]).view(pa.string())
+    category = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 0], index), codes)
+    parquet.write_table(pa.table({"note": list("vwxyz"), "code": category, "who": range(5)}), file)
+    found = read(file, TEXT)
+    assert found.labels == ["E10", None, "ARROW:schema", None, "E10"]
+    assert (found.inputs, found.units) == (list("vwxyz"), [0, 1, 2, 3, 4])
+
+
 def test_npz(tmp_path):
     file = tmp_path / "march.npz"
     np.savez(file, x=np.eye(2), y=np.array(["a", "b"]), who=np.array([7, 8]))
@@ -112,7 +123,9 @@ def test_image_folders(tmp_path):
 @pytest.mark.parametrize(
     ("name", "columns", "sentence"),
     [
-        ("march.csv", Columns(text="text"), "No column 'text' in march.csv. Its columns: note, code, who"),
+        ("march.csv", Columns(text="text"), "^No column 'text' in the first line of march.csv.$"),
+        ("bare.csv", TEXT, "^No column 'note' in the first line of bare.csv.$"),  # it has no header
+        ("march.parquet", Columns(text="text"), r"Its columns: note, code\.$"),
         ("march.csv", Columns(label="code"), "column with the inputs"),
         ("march.txt", TEXT, "Expected a .csv"),
         ("absent.csv", TEXT, "No file at"),
@@ -120,6 +133,8 @@ def test_image_folders(tmp_path):
 )
 def test_schema_errors_are_one_sentence(tmp_path, name, columns, sentence):
     (tmp_path / "march.csv").write_text("note,code,who\nsecret,secret,secret\n")
+    (tmp_path / "bare.csv").write_text("secret,E10\nanother secret,E11\n")
+    parquet.write_table(pa.table({"note": ["secret"], "code": ["secret"]}), tmp_path / "march.parquet")
     (tmp_path / "march.txt").write_text("x")
     with pytest.raises(errors.InvalidValue, match=sentence) as refusal:
         read(tmp_path / name, columns)

@@ -1,11 +1,15 @@
 import copy
 import pickle
-from datetime import date
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 from reticent import errors
@@ -78,3 +82,92 @@ def test_ids_of_any_usual_type_tell_persons_apart():
 def test_shapes_are_refused_by_metadata(labels, units):
     with pytest.raises(errors.InvalidValue, match="Expected"):
         Task(np.zeros((2, 3)), labels, units)
+
+
+# --- one person, one id
+
+
+NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "units",
+    [
+        [1, 1.0, True, Decimal(1), Decimal("1.00"), np.int64(1)],
+        [Decimal("0.5"), 0.5, Decimal("0.50")],
+        [Decimal("0.1"), Decimal("0.10"), Decimal("1e-1")],
+        [Decimal("1e5000"), Decimal("10e4999")],
+        [NOON, NOON.astimezone(timezone(timedelta(hours=3))), pd.Timestamp(NOON)],
+        [datetime(2020, 1, 1), pd.Timestamp("2020-01-01")],
+        [b"x", np.bytes_(b"x")],
+        [date(2020, 1, 1), np.datetime64("2020-01-01")],
+    ],
+)
+def test_equal_ids_are_one_person(units):
+    assert len(Task(["t"] * len(units), ["a"] * len(units), units).capped(1).labels) == 1
+
+
+def test_ids_that_look_alike_are_several_persons():
+    """If they were one person's, adding one example could push another one out."""
+    naive = NOON.replace(tzinfo=None)
+    day = date(2020, 1, 1)
+    units = ["1", 1, b"1", Decimal("0.1"), 0.1, naive, NOON, day, day.isoformat(), ("date", day.isoformat()), "x", b"x"]
+    assert len(Task(["t"] * len(units), ["a"] * len(units), units).capped(1).labels) == len(units)
+
+
+# --- columns of any library
+
+
+def not_utf8() -> pa.Array:
+    return pa.Array.from_buffers(pa.string(), 3, pa.array([b"ab", b"\xff Mrs Smith", b"cd"]).buffers())
+
+
+def far(kind: pa.DataType) -> pa.Array:
+    days = pa.array([1, 2**31 - 1, 2], pa.int32() if kind == pa.date32() else pa.int64())
+    return pa.Array.from_buffers(kind, 3, days.buffers())
+
+
+COLUMNS: dict[str, Callable[[], Any]] = {
+    "pyarrow": not_utf8,
+    "chunked": lambda: pa.chunked_array([not_utf8()]),
+    "pandas of pyarrow": lambda: pd.Series(not_utf8(), dtype=pd.ArrowDtype(pa.string())),
+    "days": lambda: far(pa.date32()),
+    "pandas days": lambda: pd.Series(far(pa.date32()), dtype=pd.ArrowDtype(pa.date32())),
+    "polars days": lambda: pl.Series([1, 2**31 - 1, 2], dtype=pl.Int32).cast(pl.Date),
+    "polars instants": lambda: pl.Series([1, 2**62, 2]).cast(pl.Datetime("ms")),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_no_cell_of_a_column_raises(kind, capfd):
+    """Its neighbours are read as if it were not there."""
+    column = COLUMNS[kind]()
+    for task in (Task(column, [1, 2, 3]), Task(["t"] * 3, column), Task(["t"] * 3, [1, 2, 3], column)):
+        assert len(task.labels) == 3
+    assert Task(["t"] * 3, [1, 2, 3], column).capped(1).labels in ([1, 3], [1, 2, 3])
+    if "days" not in kind and "polars" not in kind:
+        assert Task(["t"] * 3, column).labels == ["ab", None, "cd"]
+        assert Task(column, [1, 2, 3]).inputs == ["ab", None, "cd"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_dates_are_no_labels():
+    assert Task(["t"], pl.Series([date(2020, 1, 1)])).labels == [None]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pl.DataFrame({"a": [1.0], "b": pl.Series([2**31 - 1], dtype=pl.Int32).cast(pl.Date)}),
+        pl.Series([[date(2020, 1, 1)] * 2], dtype=pl.Array(pl.Date, 2)),
+    ],
+)
+def test_frames_of_dates_are_refused(frame, capfd):
+    with pytest.raises(errors.InvalidValue, match="Expected features"):
+        Task(frame, ["a"])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_columns_of_arrays_are_features():
+    task = Task(pl.Series([[1.0, 2.0], [3.0, 4.0]], dtype=pl.Array(pl.Float64, 2)), ["a", "b"])
+    assert np.asarray(task.inputs).shape == (2, 2)

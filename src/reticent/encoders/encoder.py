@@ -4,7 +4,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,10 @@ class Encoder:
                               test_texts_depend_on_themselves_alone, test_images_depend_on_themselves_alone
       - What cannot be used gives a row of NaN: no exception, no warning, no count.   test_unusable_inputs_become_nan
       - Refusals are read from the container (type, dtype), never from its rows.  test_what_is_no_sequence_is_refused
-      - Too little memory is an exception about the machine, not a row of NaN. test_too_little_memory_is_no_bad_example
+      - Too little memory is an exception about the machine, unless the public example still fits: then it is one
+        about an example, and gives NaN.  test_too_little_memory_is_no_bad_example, test_a_row_that_is_too_long_is_nan
+      - Where the public example's features depend on its place in a batch, batches have one row.
+                                                                              test_places_that_show_are_given_up
       - Its representation holds public settings only.                                test_encoders_are_frozen_values
 
     Attributes:
@@ -77,17 +80,14 @@ class Encoder:
     def backend(self) -> Backend:
         """The loaded model, tried on its public example."""
         backend = self.load()
-        if backend.probe is not None:
-            cause: Exception | None = None
-            try:
-                (item,) = backend.prepare([backend.probe])
-                shape = None if item is None else np.shape(backend.forward(tuple(array[None] for array in item)))
-            except Exception as error:
-                shape, cause = None, error
-            if shape != (1, backend.width):
-                sentence = f"{self.name} cannot encode a public example. Use another model, or wrap(...) your own code."
-                raise errors.ReticentError(sentence) from cause
-        return backend
+        if backend.probe is None:
+            return backend
+        found, cause = _probed(backend)
+        if found is None:
+            sentence = f"{self.name} cannot encode a public example. Use another model, or wrap(...) your own code."
+            raise errors.ReticentError(sentence) from cause
+        alike = len({row.tobytes() for row in found}) == 1
+        return backend if alike else replace(backend, rows=lambda _: 1)  # where a row's place shows, it goes alone
 
     @property
     def width(self) -> int:
@@ -105,7 +105,7 @@ class Encoder:
         features = np.full((len(examples), self.width), np.nan, dtype=np.float32)
         kept = None if self.cache is None else caching.Cache(self.cache)
         try:
-            with Bar(f"Encoding with {self.name}") as bar:
+            with errors.unremarked(), Bar(f"Encoding with {self.name}") as bar:
                 for start in range(0, len(examples), self.chunk):
                     part = slice(start, start + self.chunk)
                     for done in self._encode(examples[part], features[part], kept):
@@ -119,7 +119,7 @@ class Encoder:
         """Encodes inputs once inside each context, and prepares them once for all; shape (contexts, n, width)."""
         examples = self._sequence(inputs)
         features = np.full((len(attachments), len(examples), self.width), np.nan, dtype=np.float32)
-        with Bar(f"Encoding with {self.name}") as bar:
+        with errors.unremarked(), Bar(f"Encoding with {self.name}") as bar:
             for start in range(0, len(examples), self.chunk):
                 items = self.backend.prepare(examples[start : start + self.chunk])
                 for done, attached in enumerate(attachments):
@@ -133,7 +133,8 @@ class Encoder:
         """Returns inputs as the model reads them, None for what cannot be used. SENSITIVE."""
         examples = self._sequence(inputs)
         parts = (examples[start : start + self.chunk] for start in range(0, len(examples), self.chunk))
-        return [item for part in parts for item in self.backend.prepare(part)]
+        with errors.unremarked():
+            return [item for part in parts for item in self.backend.prepare(part)]
 
     def wipe_cache(self) -> None:
         """Deletes the features kept in the cache folder, if there is one."""
@@ -196,15 +197,28 @@ class Encoder:
         except ImportError:
             raise  # says something about the machine, not about an example
         except Exception as error:
-            if out_of_memory(error):  # so does this; the allocator's own text would tell the example's size
-                raise MemoryError(NO_MEMORY) from None
-            # Some example cannot be encoded: find out which, each beside copies of itself (the same shapes).
-            if len(batch) == 1:
-                return np.full((1, self.width), np.nan, dtype=np.float32)
-            return np.concatenate([self._forward([item], rows) for item in batch])
-        if values.shape != (rows, self.width):
-            raise errors.InvalidValue(f"Expected {self.name} to return features of shape (rows, {self.width}).")
-        return values[: len(batch)].astype(np.float32)
+            if out_of_memory(error) and (self.backend.probe is None or _probed(self.backend)[0] is None):
+                raise MemoryError(NO_MEMORY) from None  # so does this; the allocator's own text would tell a size
+            values = np.zeros(0)
+        if values.shape == (rows, self.width):
+            return values[: len(batch)].astype(np.float32)
+        # Some example cannot be encoded: find out which, each beside copies of itself (the same shapes).
+        if len(batch) == 1:
+            return np.full((1, self.width), np.nan, dtype=np.float32)
+        return np.concatenate([self._forward([item], rows) for item in batch])
+
+
+def _probed(backend: Backend) -> tuple[Features | None, Exception | None]:
+    """Returns the features of the public example at every place of its batch, or None and why not."""
+    try:
+        (item,) = backend.prepare([backend.probe])
+        if item is None:
+            return None, None
+        rows = backend.rows(item)
+        values = np.asarray(backend.forward(stacked([item], rows)), dtype=np.float32)
+    except Exception as error:
+        return None, error
+    return (values if values.shape == (rows, backend.width) else None), None
 
 
 def batches(items: Sequence[Item | None], rows: Callable[[Item], int]) -> Iterator[tuple[list[int], list[Item], int]]:

@@ -15,6 +15,7 @@ from reticent.encoders.packages import require
 
 EXTRA = "reticent[vision]"
 ROWS = 16
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP")  # decoders that say nothing; that of TIFF writes about a damaged one
 _CHUNK = 256
 _PIXELS = 160
 _BICUBIC = 3  # PIL.Image.Resampling.BICUBIC
@@ -76,7 +77,7 @@ def read(example: object) -> Any:  # noqa: ANN401
         warnings.simplefilter("ignore")  # a remark about one image is a remark about one person
         try:
             if isinstance(example, str | os.PathLike):
-                with pil.open(example) as opened:
+                with pil.open(example, formats=FORMATS) as opened:
                     return opened.convert("RGB")
             if (
                 isinstance(example, np.ndarray)

@@ -12,29 +12,29 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.encoders.encoder import Backend, Encoder, Item, inference, sha256, sha256_of_weights
 
-ROWS = 16
-
 
 def wrap(
     module_or_callable: Callable[..., Any],
     *,
     width: int,
     name: str,
-    rows: int | None = None,
+    rows: int = 1,
     probe: object = None,
 ) -> Encoder:
     """Makes an encoder of a torch module or of any callable.
 
-    A module gets stacked float32 (or integer) tensors, is put in evaluation mode, and must treat rows one by one. A
-    callable gets a list of inputs and returns an array of shape (len, width); by default a list of one, because nobody
-    knows whether it lets its rows influence each other. What it raises on gives a row of NaN: pass a public
-    example as `probe`, and what always fails is refused before any data.
+    A module gets stacked float32 (or integer) tensors and is put in evaluation mode; a callable gets a list of inputs
+    and returns an array of shape (len, width). By default they get one row at a time, because nobody knows whether
+    rows influence each other: products of matrices do in their last bits, and then one example changes the features of
+    all others. What raises, or has another width, gives a row of NaN: pass a public example as `probe`, and what always
+    fails is refused before any data.
 
     Args:
         module_or_callable: Public code and weights, not fitted to the sensitive data.
         width: Number of features.
         name: What it is called in a manifest; pass the encoder again when the model is loaded.
-        rows: Rows of every batch: 16 for a module; 1 for a callable, more where its rows are independent.
+        rows: Rows of every batch: 1; more where rows are independent to the last bit. Batches go back to one row where
+            the probe shows otherwise.
         probe: A public example that it must be able to encode; adapters can be trained only with one.
 
     Example:
@@ -48,7 +48,7 @@ def wrap(
         raise errors.InvalidValue(f"Expected a torch module or a callable, got {type(module_or_callable).__name__}.")
     width = errors.whole("width", width, at_least=1)
     module = "torch" in sys.modules and isinstance(module_or_callable, sys.modules["torch"].nn.Module)
-    count = errors.whole("rows", (ROWS if module else 1) if rows is None else rows, at_least=1)
+    count = errors.whole("rows", rows, at_least=1)
     if module:
         embed = partial(_module, module_or_callable)
         forward = inference(module_or_callable, embed)

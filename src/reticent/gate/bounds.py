@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from reticent import errors
+from reticent import errors, norms
 from reticent.gate import grid
 from reticent.labels import Label, LabelSpace, canonical
 
@@ -48,14 +48,14 @@ def unit_rows(features: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     """
     rows = np.array(features, dtype=np.float64, order="C")  # a row's bits must not depend on the layout
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        squares = np.einsum("ij,ij->i", rows, rows)
+        squares = norms.squared(rows)
         odd = np.flatnonzero(~((squares > 1e-200) & (squares < 1e200)))
         if len(odd):  # so that squares neither overflow nor vanish
             largest = np.max(np.abs(rows[odd]), axis=1, keepdims=True, initial=0.0)
             rows[odd] = np.where(largest > 0, rows[odd] / largest, rows[odd])
-            squares[odd] = np.einsum("ij,ij->i", rows[odd], rows[odd])
-        norms = np.sqrt(squares)
-        rows /= np.where(norms > 0, norms, 1.0)[:, None]
+            squares[odd] = norms.squared(rows[odd])
+        lengths = np.sqrt(squares)
+        rows /= np.where(lengths > 0, lengths, 1.0)[:, None]
     return rows
 
 
@@ -81,7 +81,10 @@ def sum_by_label(
     if features.ndim != 2 or features.shape[0] != len(labels):
         raise errors.InvalidValue("Expected features of shape (n, K) and n labels.")
     width = features.shape[1]
-    features = features if features.dtype in (np.float32, np.float64) else features.astype(np.float64)
+    # one layout: the kernel adds up squares in another order where a row does not lie whole in memory
+    features = np.ascontiguousarray(
+        features, features.dtype if features.dtype in (np.float32, np.float64) else np.float64
+    )
     found: dict[Label, int] = {}
 
     def place(name: Label | None) -> int:

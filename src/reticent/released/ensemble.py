@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent import errors
+from reticent import errors, norms
 from reticent.encoders.adapters import Adapter, Film, LastLayer, Lora, features_with_each, last_layer
 from reticent.encoders.encoder import Encoder
 from reticent.labels import LabelSpace
@@ -101,8 +101,8 @@ def scaled(features: Floats, length: float | None) -> Floats:
         return features
     with np.errstate(all="ignore"):
         rows = np.array(features, dtype=np.float64, order="C")  # a row's bits must not depend on the layout
-        norms = np.sqrt(np.einsum("...k,...k->...", rows, rows))[..., None]
-        return (rows * (length / np.where(norms > 0, norms, 1))).astype(np.float32)
+        lengths = np.sqrt(norms.squared(rows))[..., None]
+        return (rows * (length / np.where(lengths > 0, lengths, 1))).astype(np.float32)
 
 
 def adapter_values(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent import errors
+from reticent import errors, norms
 from reticent.labels import LabelSpace
 from reticent.released import denoise
 from reticent.released.model import Floats, Scorer, features_of, live_rows
@@ -70,8 +70,8 @@ def _products(features: Floats, weights: npt.NDArray[np.float32]) -> npt.NDArray
         raise errors.InvalidValue(f"Expected features of width {weights.shape[1]}.")
     with np.errstate(invalid="ignore", over="ignore"):
         rows = features.astype(np.float64)
-        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
-        usable = np.isfinite(norms) & (norms > 0)
-        unit = np.where(usable, rows / np.where(usable, norms, 1), 0).astype(np.float32)
+        lengths = np.sqrt(norms.squared(rows))[:, None]
+        usable = np.isfinite(lengths) & (lengths > 0)
+        unit = np.where(usable, rows / np.where(usable, lengths, 1), 0).astype(np.float32)
     scores: npt.NDArray[np.float32] = unit @ weights.T
     return scores

@@ -242,32 +242,38 @@ class _Rows:
     def __init__(self, engine: Engine, saved: Callable[[Item], int]) -> None:
         self._most, self._memory, self._saved = engine.rows, engine.memory, saved
         self._known: dict[object, int] = {}
+        self._halved: dict[object, int] = {}
+        self._last: object = None
 
     def __call__(self, item: Item) -> int:
-        shape = shapes(item)
+        self._last = shape = shapes(item)
         if shape not in self._known:
             try:  # on zeros: values may not matter
                 self._known[shape] = self._saved(tuple(np.zeros((1, *array.shape), array.dtype) for array in item))
             except Exception:
                 self._known[shape] = self._memory
         fit = max(1, self._memory // max(1, self._known[shape]))
-        return min(self._most, 1 << (fit.bit_length() - 1))
+        return min(self._most, self._halved.get(shape, self._most), 1 << (fit.bit_length() - 1))
 
     def one_by_one(self) -> None:
         """Gives every example a micro-batch of its own: slow, and without company."""
         self._most = 1
 
     def within_memory(self, work: Callable[[], dict[str, Floats]]) -> dict[str, Floats]:
-        """Does a step's work; where memory does not suffice, all of it again in micro-batches half as large."""
+        """Does a step's work; where memory does not suffice for examples of a shape, all again with half their rows.
+
+        Others keep theirs: a long example must not change how short ones are added up.
+        """
         while True:
             try:
                 return work()
             except Exception as error:
                 if not out_of_memory(error):
                     raise
-            if self._most == 1:
+            rows = min(self._most, self._halved.get(self._last, self._most))
+            if rows == 1:
                 raise MemoryError(NO_MEMORY)
-            self._most = max(1, self._most // 2)
+            self._halved[self._last] = rows // 2
 
 
 def _by_block(

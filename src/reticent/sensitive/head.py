@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from reticent import errors
+from reticent import errors, norms
 from reticent.released.ensemble import BIAS, WEIGHT
 from reticent.sensitive.dpsgd import Floats, Ints, Parameters, Scales
 
@@ -55,7 +55,7 @@ def _product(left: Snapped, right: Snapped) -> Floats:
 def lengths(rows: Floats) -> Floats:
     """Returns the norm of each row; not finite where the row is not."""
     with np.errstate(all="ignore"):
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)), dtype=np.float64)
+        return np.asarray(np.sqrt(norms.squared(rows)), dtype=np.float64)
 
 
 # --- the head

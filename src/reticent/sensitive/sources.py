@@ -93,7 +93,9 @@ def _table(path: Path, columns: Columns) -> Examples:
 def _read_csv(path: Path, wanted: list[str]) -> dict[str, list[object]]:
     with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
         header = _fields(next(file, ""))
-        _refuse_missing(path, wanted, header)
+        for name in wanted:
+            if name not in header:  # its first line is not repeated: where there is no header, it is an example
+                raise errors.InvalidValue(f"No column {name!r} in the first line of {path.name}.")
         rows = [row for row in map(_fields, file) if len(row) == len(header)]
     return {name: [row[header.index(name)] for row in rows] for name in wanted}
 
@@ -111,14 +113,37 @@ def _read_parquet(path: Path, wanted: list[str]) -> dict[str, list[object]]:
 
     try:
         schema = parquet.read_schema(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise errors.InvalidValue(f"{path.name} is not a readable Parquet file.") from error
+    except (pa.ArrowInvalid, OSError):
+        raise errors.InvalidValue(f"{path.name} is not a readable Parquet file.") from None
     _refuse_missing(path, wanted, schema.names)
+    coded = [name for name in wanted if _is_dictionary_of_texts(schema.field(name).type)]
     try:
-        table = parquet.read_table(path, columns=wanted)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise errors.InvalidValue(f"{path.name} is not a readable Parquet file.") from error
-    return {name: [_value(cell) for cell in table[name]] for name in wanted}
+        table = parquet.read_table(path, columns=[name for name in wanted if name not in coded])
+        texts = parquet.read_table(_without_arrow_types(path), columns=coded) if coded else table
+    except (pa.ArrowInvalid, OSError):
+        raise errors.InvalidValue(f"{path.name} is not a readable Parquet file.") from None
+    return {name: [_value(cell) for cell in (texts if name in coded else table)[name]] for name in wanted}
+
+
+def _is_dictionary_of_texts(kind: Any) -> bool:  # noqa: ANN401
+    from pyarrow import types
+
+    texts = types.is_string, types.is_large_string, types.is_string_view
+    return bool(types.is_dictionary(kind)) and any(is_text(kind.value_type) for is_text in texts)
+
+
+def _without_arrow_types(path: Path) -> Any:  # noqa: ANN401
+    """Returns a Parquet file whose footer does not say that a column was a dictionary (a pandas category).
+
+    To make one again, all its texts are checked at once, and one that is not UTF-8 fails the whole column. As plain
+    texts each cell is read by itself.
+    """
+    import pyarrow as pa
+
+    content = path.read_bytes()
+    size = int.from_bytes(content[-8:-4], "little") + 8
+    footer = content[-size:].replace(b"ARROW:schema", b"ARROW_schema")
+    return pa.BufferReader(content[:-size] + footer)
 
 
 def _value(cell: Any) -> object:  # noqa: ANN401
@@ -140,7 +165,7 @@ def _npz(path: Path, columns: Columns) -> Examples:
     except (OSError, ValueError) as error:
         if isinstance(error, errors.ReticentError):
             raise
-        raise errors.InvalidValue(f"{path.name} is not a readable NPZ file of plain arrays.") from error
+        raise errors.InvalidValue(f"{path.name} is not a readable NPZ file of plain arrays.") from None
 
 
 def _folder(path: Path, labelled: bool) -> Examples:

@@ -1,8 +1,9 @@
 """Task: the sensitive examples of one task, for the time it takes to learn it."""
 
-from collections.abc import Sequence
-from datetime import date
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NoReturn
 from uuid import UUID
 
@@ -12,7 +13,8 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.labels import canonical
 
-_IDS = (bytes, date, Decimal, UUID, np.datetime64)  # beside labels
+_NO_FEATURES = "Expected features of shape (n, K), or an encoder that makes them."
+_POWER = 300  # of ten: beyond it numbers are compared by their digits
 
 
 class Task:
@@ -70,28 +72,110 @@ class Task:
 
 def _inputs(values: Any) -> Sequence[object] | npt.NDArray[Any]:  # noqa: ANN401
     """Arrays and frames of numbers stay arrays; a column of anything else is a list."""
-    if hasattr(values, "to_numpy"):  # pandas, polars, pyarrow
-        values = values.to_numpy()
     if isinstance(values, np.ndarray):
-        return values if values.ndim > 1 else values.tolist()
-    return list(values)
+        return values if values.ndim > 1 else _cells(values)
+    kinds = values.dtypes if hasattr(values, "columns") else _of_array(getattr(values, "dtype", None))
+    if len(kinds) and hasattr(values, "to_numpy"):  # a frame, or a column of arrays
+        if any(_is_time(kind) for kind in kinds):
+            raise errors.InvalidValue(_NO_FEATURES)
+        try:
+            return np.asarray(values.to_numpy())
+        except Exception:
+            raise errors.InvalidValue(_NO_FEATURES) from None  # its cause would show a cell
+    return _cells(values)
 
 
-def _unit(value: object) -> object:
-    """Returns what tells units apart, or None where the id is missing: persons without one must not share theirs."""
-    name = canonical(value)
-    if name is not None:
-        return None if isinstance(name, str) and not name.strip() else name
-    if isinstance(value, Decimal) and not value.is_finite():
+def _cells(values: Any) -> list[object]:  # noqa: ANN401
+    """Returns a column as Python objects, whatever library holds it; None where a cell cannot be read."""
+    if _is_time(getattr(values, "dtype", None)) and hasattr(values, "to_physical"):
+        values = values.to_physical()  # polars stops at a date beyond the calendar
+    try:
+        return _listed(values)
+    except Exception:  # some cell cannot be read: find out which
+        cell = values.iloc.__getitem__ if hasattr(values, "iloc") else values.__getitem__
+        return [_cell(cell, i) for i in range(len(values))]
+
+
+def _listed(values: Any) -> list[object]:  # noqa: ANN401
+    dates = isinstance(values, np.ndarray) and values.dtype.kind in "mM"  # a missing one would become a number
+    ways = ("tolist", "to_pylist")
+    way = next((getattr(values, name) for name in ways if hasattr(values, name) and not dates), lambda: values)
+    return list(way())
+
+
+def _cell(cell: Callable[[int], Any], place: int) -> object:
+    try:
+        value = cell(place)
+        return value.as_py() if hasattr(value, "as_py") else value
+    except Exception:
         return None
-    return (type(value).__name__, str(value)) if isinstance(value, _IDS) and str(value) != "NaT" else None
+
+
+def _of_array(kind: object) -> list[object]:
+    """Returns the type inside a column of arrays of polars; an empty list for any other column."""
+    return [kind.inner] if hasattr(kind, "inner") and hasattr(kind, "shape") else []
+
+
+def _is_time(kind: object) -> bool:
+    """Tells whether a column of polars holds dates, times or durations."""
+    return bool(getattr(kind, "is_temporal", bool)())
 
 
 def _column(name: str, values: Any, inputs: Sequence[object] | npt.NDArray[Any]) -> list[object]:  # noqa: ANN401
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise errors.InvalidValue(f"Expected {name} with one dimension, got {values.ndim}.")
-    dates = isinstance(values, np.ndarray) and values.dtype.kind in "mM"  # a missing one would become a number
-    column = values.tolist() if hasattr(values, "tolist") and not dates else list(values)
+    column = _cells(values)
+    if name == "labels" and _is_time(getattr(values, "dtype", None)):
+        column = [None] * len(column)  # no labels in any library
     if len(column) != len(inputs):
         raise errors.InvalidValue(f"Expected as many {name} as inputs.")
     return column
+
+
+# --- whose it is
+
+
+def _unit(value: object) -> object:
+    """Returns what tells units apart, or None where the id is missing: persons without one must not share theirs.
+
+    Equal ids are one person's, however they are written: 7, Decimal("7.0"), one instant in two time zones.
+    """
+    if isinstance(value, np.datetime64):
+        value = value.item()  # a date, a datetime, or a number of nanoseconds; None where it is missing
+    name = canonical(value)
+    if name is not None:
+        return None if isinstance(name, str) and not name.strip() else name
+    if isinstance(value, Decimal):
+        return _decimal(value)
+    if isinstance(value, bytes):
+        return bytes, bytes(value)
+    if isinstance(value, UUID):
+        return UUID, str(value)
+    return _instant(value) if isinstance(value, date) and str(value) != "NaT" else None
+
+
+def _decimal(value: Decimal) -> object:
+    """An equal number where there is one that is a label too; else its digits."""
+    if not value.is_finite():
+        return None
+    sign, digits, exponent = value.as_tuple()
+    text = "".join(map(str, digits)).lstrip("0")
+    kept = text.rstrip("0")
+    power = int(exponent) + len(text) - len(kept) if kept else 0
+    if abs(power) < _POWER:
+        equal = Fraction(value)
+        number = equal.numerator if equal.denominator == 1 else float(equal)
+        if number == equal and canonical(number) is not None:
+            return canonical(number)
+    return Decimal, sign, kept, power
+
+
+def _instant(value: date) -> object:
+    if not isinstance(value, datetime):
+        return date, value.isoformat()
+    if value.tzinfo is None:
+        return datetime, "naive", value.isoformat()
+    try:
+        return datetime, "aware", value.astimezone(UTC).isoformat()
+    except (OverflowError, ValueError):  # at the ends of the calendar
+        return datetime, "aware", value.isoformat()

@@ -195,7 +195,8 @@ def tune_privately(
     rng = NoiseSource.from_os() if rng is None else rng
     event = private_selection(learner, budget, encoder=encoder, mean_runs=mean_runs, eta=eta)
     task = Task(inputs, labels, units, name=name).capped(budget.examples_per_person)
-    accuracy = _accuracy(learner, _Examples.of(task, policy), _Examples.of(held_out, policy), policy.space, encoder)
+    with errors.unremarked():
+        accuracy = _accuracy(learner, _Examples.of(task, policy), _Examples.of(held_out, policy), policy.space, encoder)
 
     row = ledger.spend(event, task=name, private=rng.private)
     # Of runs with equal scores the first is kept: the law of breaking ties by independent coins, which the theorem
@@ -392,8 +393,9 @@ def _optuna() -> Any:  # noqa: ANN401
 
 @contextlib.contextmanager
 def _unseen() -> Iterator[None]:
-    """Swallows bars and whatever else an encoder prints in each run: who sees them can count."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    """Swallows bars, warnings and whatever else an encoder prints in each run: who sees them can count."""
+    quiet = io.StringIO()
+    with errors.unremarked(), contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
         yield
 
 
