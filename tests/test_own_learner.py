@@ -24,7 +24,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "own-learner.md").read_text(encodin
 OWN = "own_learner:NamesFirst"
 PUBLIC = rt.PublicLabels(["a", "b", "c"])
 SPENDS = "        ledger.spend(event, task=task.name, private=rng.private)\n"
-DRAWS = "        noisy = GaussianSum(event)(exact.known, rng=rng)\n"
+DRAWS = "GaussianSum(event)(exact.known, rng=rng)"
 
 
 def block(start: str) -> str:
@@ -76,7 +76,9 @@ def test_broken_twins_fail(old, new, sentence):
 
 
 def test_spending_late_fails():
-    late = LEARNER.replace(SPENDS, "").replace(DRAWS, DRAWS + SPENDS)
+    returns = "        return Release("
+    assert LEARNER.count(returns) == 1
+    late = LEARNER.replace(SPENDS, "").replace(returns, SPENDS + returns)
     with pytest.raises(AssertionError, match=re.escape(EARLY)):
         check_learner(names_first(late), policies=[PUBLIC])
 
