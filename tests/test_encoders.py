@@ -5,6 +5,7 @@ import dataclasses
 import importlib
 import importlib.util
 import io
+import logging
 import os
 import pickle
 import re
@@ -388,14 +389,18 @@ def test_places_that_show_are_given_up():
     assert seen == [4, 1, 1, 1]
 
 
-def test_encoders_pass_no_remark_on(recwarn):
+def test_encoders_pass_no_remark_on(recwarn, caplog):
     def function(batch):
+        logging.getLogger("a model").error("padded to 12 tokens")
         return np.array([[np.mean([len(word) for word in text.split()]), np.float64(1e300)] for text in batch])
 
     encoder = encoders.wrap(function, width=2, name="mine")
     assert np.isnan(encoder(["two words", "", "three more words"])[1, 0])
     encoder.prepare([np.float64(1e300)])
     assert not recwarn.list
+    assert not caplog.records
+    logging.getLogger("a model").error("heard again")
+    assert len(caplog.records) == 1
 
 
 # --- wrapping

@@ -1,4 +1,5 @@
 import dataclasses
+import enum
 
 import numpy as np
 import pytest
@@ -84,3 +85,22 @@ def test_label_space_finds_rows():
     assert [space.row(label) for label in ("E10", 7, 7.0, ("a", 1), "E11")] == [0, 1, 1, 2, -1]
     assert ["list"] not in space
     assert space.union(LabelSpace(("E10",))) is space
+
+
+class Colour(str, enum.Enum):  # noqa: UP042 (its str() is another text)
+    RED = "red"
+
+
+class Odd(str):
+    def __str__(self) -> str:
+        raise RuntimeError("secret")
+
+
+def test_labels_of_subclasses_are_what_they_equal():
+    assert canonical(Colour.RED) == canonical(Odd("red")) == "red"
+    assert type(canonical(Colour.RED)) is str
+
+
+def test_dates_of_any_unit_are_no_labels():
+    assert {canonical(np.datetime64(5, unit)) for unit in ("ns", "us", "s", "D")} == {None}
+    assert canonical(np.timedelta64(5, "ns")) is None

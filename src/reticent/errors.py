@@ -1,6 +1,7 @@
 """What can go wrong, in one sentence each; no message ever repeats a private value."""
 
 import contextlib
+import logging
 import math
 import warnings
 from collections.abc import Iterator
@@ -33,10 +34,15 @@ class BudgetExceeded(LedgerError):
 
 @contextlib.contextmanager
 def unremarked() -> Iterator[None]:
-    """Silences warnings: a remark about one row is a remark about one person."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    """Silences warnings and logs: a remark about one row is a remark about one person."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def real(name: str, value: object, *, above: float, below: float, at_least: bool = False) -> float:

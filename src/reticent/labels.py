@@ -31,13 +31,15 @@ def canonical(label: object, levels: int = 8) -> Label | None:
     ['E10', 1, 2, 0.5, None, None, None]
     """
     if isinstance(label, np.generic):
-        label = label.item()
+        label = None if isinstance(label, np.datetime64 | np.timedelta64) else label.item()
     if isinstance(label, str):
-        return str(label)
+        return str.__str__(label)  # the text itself, whatever a subclass (an enumeration) says of it
     if isinstance(label, int):
-        return int(label) if int(label).bit_length() <= _BITS else None
+        whole = int.__int__(label)
+        return whole if whole.bit_length() <= _BITS else None
     if isinstance(label, float):
-        return None if label != label else int(label) if label.is_integer() else float(label)
+        number = float.__float__(label)
+        return None if number != number else int(number) if number.is_integer() else number
     if isinstance(label, tuple) and levels:
         parts = tuple(canonical(part, levels - 1) for part in label)
         return None if any(part is None for part in parts) else parts

@@ -1,3 +1,4 @@
+import os
 from datetime import date
 
 import numpy as np
@@ -96,7 +97,12 @@ def test_npz(tmp_path):
     np.savez(file, x=np.eye(2), y=np.array(["a", "b"]), who=np.array([7, 8]))
     found = read(file, Columns(unit="who"))
     assert found.inputs.shape == (2, 2)
-    assert (found.labels, found.units) == (["a", "b"], [7, 8])
+    assert found.labels is not None
+    assert found.units is not None
+    assert (list(found.labels), list(found.units)) == (["a", "b"], [7, 8])
+    file.write_bytes(file.read_bytes()[:-30])
+    with pytest.raises(errors.InvalidValue, match="plain arrays"):
+        read(file, Columns())
     np.savez(file, x=np.array([{"pickled": 1}], dtype=object))
     with pytest.raises(errors.InvalidValue, match="plain arrays"):
         read(file, Columns())
@@ -118,6 +124,17 @@ def test_image_folders(tmp_path):
     assert [f.name for f in read(tmp_path, Columns(), labelled=False).inputs] == ["3.png"]
     with pytest.raises(errors.InvalidValue, match="does not say whose they are"):
         read(tmp_path, Columns(unit="patient"))
+
+
+def test_odd_files_among_images_are_left_out(tmp_path):
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "1.png").write_bytes(b"")
+    (tmp_path / "cat" / "folder.png").mkdir()
+    os.mkfifo(tmp_path / "cat" / "pipe.png")
+    (tmp_path / "again").symlink_to(tmp_path / "cat")  # else each of its images had two labels
+    found = read(tmp_path, Columns())
+    assert [f.name for f in found.inputs] == ["1.png"]
+    assert found.labels == ["cat"]
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,9 @@ NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
         [NOON, NOON.astimezone(timezone(timedelta(hours=3))), pd.Timestamp(NOON)],
         [datetime(2020, 1, 1), pd.Timestamp("2020-01-01")],
         [b"x", np.bytes_(b"x")],
-        [date(2020, 1, 1), np.datetime64("2020-01-01")],
+        [date(2020, 1, 1), np.datetime64("2020-01-01"), np.datetime64("2020"), np.datetime64("2020-01-01", "ns")],
+        [datetime(1969, 12, 31, 23, 59, 59, 5), np.datetime64("1969-12-31T23:59:59.000005", "ns")],
+        [pd.Timestamp(5), np.datetime64(5, "ns"), np.datetime64(5000, "ps")],
     ],
 )
 def test_equal_ids_are_one_person(units):
@@ -111,7 +113,8 @@ def test_ids_that_look_alike_are_several_persons():
     """If they were one person's, adding one example could push another one out."""
     naive = NOON.replace(tzinfo=None)
     day = date(2020, 1, 1)
-    units = ["1", 1, b"1", Decimal("0.1"), 0.1, naive, NOON, day, day.isoformat(), ("date", day.isoformat()), "x", b"x"]
+    units: list[Any] = [naive, NOON, day, day.isoformat(), ("date", day.isoformat()), np.datetime64(5, "ns"), 5]
+    units += [np.datetime64(6, "ns"), np.datetime64(6, "us"), "1", 1, b"1", Decimal("0.1"), 0.1, "x", b"x"]
     assert len(Task(["t"] * len(units), ["a"] * len(units), units).capped(1).labels) == len(units)
 
 
@@ -171,3 +174,51 @@ def test_frames_of_dates_are_refused(frame, capfd):
 def test_columns_of_arrays_are_features():
     task = Task(pl.Series([[1.0, 2.0], [3.0, 4.0]], dtype=pl.Array(pl.Float64, 2)), ["a", "b"])
     assert np.asarray(task.inputs).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        lambda x: pl.DataFrame({"a": pl.Series(x, dtype=pl.Int16)}),
+        lambda x: pl.DataFrame({"a": pl.Series(x, dtype=pl.Int16).cast(pl.Boolean)}),
+        lambda x: pl.Series([[v] for v in x], dtype=pl.Array(pl.Int64, 1)),
+        lambda x: pd.DataFrame({"a": pd.array(x, dtype="Int64")}),
+        lambda x: pd.DataFrame({"a": pd.array(x, dtype="boolean"), "b": 1.0}),
+        lambda x: pd.DataFrame({"a": pd.array(x, dtype="int64[pyarrow]"), "b": [1, 2, 3]}),
+    ],
+    ids=["polars", "polars truth", "polars arrays", "pandas", "pandas truth", "pandas of pyarrow"],
+)
+def test_frames_have_one_type_whatever_is_missing(frame):
+    """Else one missing number would change what an encoder makes of all others."""
+    whole, holed = (np.asarray(Task(frame(x), list("abc")).inputs) for x in ([1, 0, 1], [1, None, 1]))
+    assert whole.dtype == holed.dtype == np.float64
+    assert (whole[[0, 2]] == holed[[0, 2]]).all()
+    assert np.isnan(holed[1, 0])
+
+
+class Lines:
+    """A sequence as torch knows it: its end is an IndexError, and so is a line without a semicolon."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, place: int) -> str:
+        return self.lines[place].split(";")[1]
+
+
+def test_a_sequence_that_ends_early_is_read_to_its_end():
+    assert Task(Lines(["1;a", "odd", "3;c"]), Lines(["1;x", "2;y", "odd"])).inputs == ["a", None, "c"]
+    assert Task(Lines(["1;a", "odd", "3;c"]), Lines(["1;x", "2;y", "odd"])).labels == ["x", "y", None]
+
+
+def test_what_cannot_be_read_twice_is_refused_without_its_cause():
+    assert Task((text for text in "ab"), map(str, range(2))).labels == ["0", "1"]
+    with pytest.raises(errors.InvalidValue, match=r"^Expected a column that can be read cell by cell") as refusal:
+        Task((1 / number for number in (1, 0)), ["a", "b"])
+    assert refusal.value.__context__ is refusal.value.__cause__ is None
+    for other in (None, 3, pl.LazyFrame({"a": [1.0]}), pa.table({"a": [1.0]})):
+        with pytest.raises(errors.InvalidValue, match=r"^Expected"):
+            Task(other, ["a"])

@@ -1,6 +1,7 @@
 """Any text or image model of the Hugging Face hub, or of a local folder, through transformers."""
 
 import os
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from reticent.encoders.encoder import Backend, Encoder, sha256_of_weights
 from reticent.encoders.packages import require
 
 _TOKENS = 256  # longer texts are cut, as with minilm
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 
 def hf(name: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None) -> Encoder:
@@ -87,7 +89,9 @@ def _load(source: str) -> Backend:
         tokenizer = _tokenizer(source)
         limits = (_TOKENS, tokenizer.model_max_length, getattr(config, "max_position_embeddings", None) or _TOKENS)
         model = text.load_model(source, local=local)
-        return text.backend(model, tokenizer, width=int(config.hidden_size), tokens=int(min(limits)))
+        backend = text.backend(model, tokenizer, width=int(config.hidden_size), tokens=int(min(limits)))
+        # experts group the tokens of all rows by what they are, which a public example among copies does not show
+        return replace(backend, rows=lambda _: 1) if any(hasattr(config, name) for name in _EXPERTS) else backend
     processor = _processor(source)
     model = text.load_model(source, local=local)
     first = any(key.endswith("cls_token") for key in model.state_dict())

@@ -77,6 +77,8 @@ def read(example: object) -> Any:  # noqa: ANN401
         warnings.simplefilter("ignore")  # a remark about one image is a remark about one person
         try:
             if isinstance(example, str | os.PathLike):
+                if not os.path.isfile(example):  # a pipe would wait for somebody to write
+                    return None
                 with pil.open(example, formats=FORMATS) as opened:
                     return opened.convert("RGB")
             if (

@@ -59,7 +59,7 @@ class AdapterGradients:
             )
         self._start = {**self._adapted, **zeros(backend.width, classes)}
         self._engine = engine or Engine()
-        self._rows = _Rows(self._engine, self._saved)
+        self._rows = _Rows(self._engine, self._saved, self._try_in_public)
         self._try_in_public()
         self._items, self._labels = items, labels
         self._usable = inside(labels, classes)
@@ -93,7 +93,7 @@ class AdapterGradients:
             _add(sums, scales, gradients)
             layer.add(scales)
 
-        for places, batch, count in batches([self._items[row] for row in rows], self._rows):
+        for places, batch, count in batches([self._rows.kept(self._items[row]) for row in rows], self._rows):
             _by_block(record, add, batch, self._labels[rows[places]], count)
         return {**sums, **layer.total}
 
@@ -141,6 +141,8 @@ class AdapterGradients:
             block = stacked([item], max(2, self._rows(item))) if item is not None else ()
             found = self._recorded(self._adapted, block, len(block[0]), _first_row)
         except Exception as error:
+            if out_of_memory(error):
+                raise MemoryError(NO_MEMORY) from None
             raise errors.InvalidValue(sentence) from error
         alone = not any(rows[1:].any() for rows in found.values())
         if not alone or not any(rows[0].any() for rows in found.values()):
@@ -239,8 +241,8 @@ class ModuleGradients:
 class _Rows:
     """How many rows a micro-batch has: from the shape of an item and the machine, never from the batch."""
 
-    def __init__(self, engine: Engine, saved: Callable[[Item], int]) -> None:
-        self._most, self._memory, self._saved = engine.rows, engine.memory, saved
+    def __init__(self, engine: Engine, saved: Callable[[Item], int], public: Callable[[], None] | None = None) -> None:
+        self._most, self._memory, self._saved, self._public = engine.rows, engine.memory, saved, public
         self._known: dict[object, int] = {}
         self._halved: dict[object, int] = {}
         self._last: object = None
@@ -270,10 +272,24 @@ class _Rows:
             except Exception as error:
                 if not out_of_memory(error):
                     raise
-            rows = min(self._most, self._halved.get(self._last, self._most))
+            long, rows = self._last, min(self._most, self._halved.get(self._last, self._most))
             if rows == 1:
-                raise MemoryError(NO_MEMORY)
-            self._halved[self._last] = rows // 2
+                self._try_public()
+            self._halved[long] = rows // 2
+
+    def kept(self, item: Item | None) -> Item | None:
+        """Returns an item, or None where one of its shape does not fit into memory even alone."""
+        return None if item is None or self._halved.get(shapes(item)) == 0 else item
+
+    def _try_public(self) -> None:
+        """Refuses a machine on which not even the public example fits; else what does not fit counts for nothing."""
+        try:
+            if self._public is not None:
+                return self._public()
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+        raise MemoryError(NO_MEMORY)
 
 
 def _by_block(

@@ -7,6 +7,7 @@ inferred from the data. Texts that hold line breaks need Parquet.
 """
 
 import csv
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,8 +49,8 @@ class Examples:
     """Sensitive: inputs, labels and units of a file, ready for `learn_task`."""
 
     inputs: Any
-    labels: list[object] | None
-    units: list[object] | None
+    labels: Sequence[object] | npt.NDArray[Any] | None
+    units: Sequence[object] | npt.NDArray[Any] | None
 
     def __repr__(self) -> str:
         return "Examples(<sensitive>)"
@@ -157,12 +158,12 @@ def _value(cell: Any) -> object:  # noqa: ANN401
 def _npz(path: Path, columns: Columns) -> Examples:
     names = {"x": columns.features[0] if columns.features else "x", "y": columns.label or "y"}
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             _refuse_missing(path, [names["x"], *([columns.unit] if columns.unit else [])], stored.files)
-            labels = stored[names["y"]].tolist() if names["y"] in stored.files else None
-            units = stored[columns.unit].tolist() if columns.unit else None
+            labels = stored[names["y"]] if names["y"] in stored.files else None
+            units = stored[columns.unit] if columns.unit else None
             return Examples(stored[names["x"]], labels, units)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
         if isinstance(error, errors.ReticentError):
             raise
         raise errors.InvalidValue(f"{path.name} is not a readable NPZ file of plain arrays.") from None
@@ -170,11 +171,15 @@ def _npz(path: Path, columns: Columns) -> Examples:
 
 def _folder(path: Path, labelled: bool) -> Examples:
     """Paths of images; the label is the name of the folder they are in."""
-    files = sorted(f for f in path.glob("*/*") if f.suffix.lower() in _IMAGES)
+    files = sorted(f for f in path.glob("*/*") if _is_image(f) and not f.parent.is_symlink())
     if labelled:
         return Examples(files, [f.parent.name for f in files], None)
-    loose = sorted(f for f in path.glob("*") if f.suffix.lower() in _IMAGES)
+    loose = sorted(f for f in path.glob("*") if _is_image(f))
     return Examples(files or loose, None, None)
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in _IMAGES and path.is_file()
 
 
 def _numbers(values: list[object]) -> npt.NDArray[np.float64]:

@@ -14,6 +14,8 @@ from reticent import errors
 from reticent.labels import canonical
 
 _NO_FEATURES = "Expected features of shape (n, K), or an encoder that makes them."
+_SECONDS = {"W": 604_800, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
+_DIGITS = {"ms": 3, "us": 6, "ns": 9, "ps": 12, "fs": 15, "as": 18}
 _POWER = 300  # of ten: beyond it numbers are compared by their digits
 
 
@@ -74,33 +76,49 @@ def _inputs(values: Any) -> Sequence[object] | npt.NDArray[Any]:  # noqa: ANN401
     """Arrays and frames of numbers stay arrays; a column of anything else is a list."""
     if isinstance(values, np.ndarray):
         return values if values.ndim > 1 else _cells(values)
-    kinds = values.dtypes if hasattr(values, "columns") else _of_array(getattr(values, "dtype", None))
-    if len(kinds) and hasattr(values, "to_numpy"):  # a frame, or a column of arrays
-        if any(_is_time(kind) for kind in kinds):
-            raise errors.InvalidValue(_NO_FEATURES)
-        try:
-            return np.asarray(values.to_numpy())
-        except Exception:
-            raise errors.InvalidValue(_NO_FEATURES) from None  # its cause would show a cell
-    return _cells(values)
+    if hasattr(type(values), "columns"):
+        return _numbers(values, list(values.dtypes) if hasattr(values, "to_numpy") else [])
+    inside = _of_array(getattr(values, "dtype", None))
+    return _numbers(values, inside) if inside else _cells(values)
+
+
+def _numbers(values: Any, kinds: Sequence[object]) -> npt.NDArray[np.float64]:  # noqa: ANN401
+    """Returns a frame of pandas or polars as numbers; NaN where one is missing.
+
+    One type whatever the cells hold: that of `to_numpy` depends on whether a number is missing.
+    """
+    if not kinds or not all(map(_is_number, kinds)):
+        raise errors.InvalidValue(_NO_FEATURES)
+    missing = {"dtype": np.float64, "na_value": np.nan} if hasattr(values, "iloc") else {}
+    try:
+        return np.asarray(values.to_numpy(**missing), dtype=np.float64)
+    except Exception:
+        raise errors.InvalidValue(_NO_FEATURES) from None  # its cause would show a cell
 
 
 def _cells(values: Any) -> list[object]:  # noqa: ANN401
     """Returns a column as Python objects, whatever library holds it; None where a cell cannot be read."""
     if _is_time(getattr(values, "dtype", None)) and hasattr(values, "to_physical"):
         values = values.to_physical()  # polars stops at a date beyond the calendar
-    try:
-        return _listed(values)
-    except Exception:  # some cell cannot be read: find out which
-        cell = values.iloc.__getitem__ if hasattr(values, "iloc") else values.__getitem__
-        return [_cell(cell, i) for i in range(len(values))]
+    found = _listed(values)
+    if found is not None:
+        return found
+    if not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
+        raise errors.InvalidValue("Expected a column that can be read cell by cell, such as a list.")
+    cell = values.iloc.__getitem__ if hasattr(values, "iloc") else values.__getitem__
+    return [_cell(cell, i) for i in range(len(values))]
 
 
-def _listed(values: Any) -> list[object]:  # noqa: ANN401
+def _listed(values: Any) -> list[object] | None:  # noqa: ANN401
+    """Returns a column at once, None where some cell cannot be read: then it must be found out which."""
     dates = isinstance(values, np.ndarray) and values.dtype.kind in "mM"  # a missing one would become a number
-    ways = ("tolist", "to_pylist")
-    way = next((getattr(values, name) for name in ways if hasattr(values, name) and not dates), lambda: values)
-    return list(way())
+    ways = ("tolist", "to_pylist") if getattr(values, "ndim", 1) == 1 and not dates else ()
+    way = next((getattr(values, name) for name in ways if hasattr(values, name)), lambda: values)
+    try:
+        found = list(way())
+        return None if hasattr(values, "__len__") and len(found) != len(values) else found  # ends at an IndexError
+    except Exception:
+        return None
 
 
 def _cell(cell: Callable[[int], Any], place: int) -> object:
@@ -114,6 +132,13 @@ def _cell(cell: Callable[[int], Any], place: int) -> object:
 def _of_array(kind: object) -> list[object]:
     """Returns the type inside a column of arrays of polars; an empty list for any other column."""
     return [kind.inner] if hasattr(kind, "inner") and hasattr(kind, "shape") else []
+
+
+def _is_number(kind: object) -> bool:
+    """Tells whether a column holds numbers or truth values: by its type of numpy, pandas or polars."""
+    if hasattr(kind, "is_numeric"):
+        return bool(kind.is_numeric()) or str(kind) == "Boolean"
+    return getattr(kind, "kind", "") in tuple("biuf")
 
 
 def _is_time(kind: object) -> bool:
@@ -141,7 +166,7 @@ def _unit(value: object) -> object:
     Equal ids are one person's, however they are written: 7, Decimal("7.0"), one instant in two time zones.
     """
     if isinstance(value, np.datetime64):
-        value = value.item()  # a date, a datetime, or a number of nanoseconds; None where it is missing
+        return _numpy_instant(value)
     name = canonical(value)
     if name is not None:
         return None if isinstance(name, str) and not name.strip() else name
@@ -171,11 +196,26 @@ def _decimal(value: Decimal) -> object:
 
 
 def _instant(value: date) -> object:
+    """Seconds since 1970 and what is left of one, in time zones or without; a day is its midnight."""
     if not isinstance(value, datetime):
-        return date, value.isoformat()
-    if value.tzinfo is None:
-        return datetime, "naive", value.isoformat()
+        value = datetime(value.year, value.month, value.day)
+    zone = None if value.tzinfo is None else UTC
     try:
-        return datetime, "aware", value.astimezone(UTC).isoformat()
-    except (OverflowError, ValueError):  # at the ends of the calendar
-        return datetime, "aware", value.isoformat()
+        since = value - datetime(1970, 1, 1, tzinfo=zone)
+    except (OverflowError, ValueError):  # beyond what can be counted from there
+        return datetime, zone is not None, value.isoformat()
+    parts = since.microseconds * 10**12 + getattr(value, "nanosecond", 0) * 10**9
+    return datetime, zone is not None, since.days * 86_400 + since.seconds, parts
+
+
+def _numpy_instant(value: np.datetime64) -> object:
+    if np.isnat(value):
+        return None
+    unit, step = np.datetime_data(value.dtype)
+    if unit in ("Y", "M"):
+        value, unit, step = value.astype("datetime64[D]"), "D", 1
+    count = int(value.astype(np.int64)) * step
+    if unit in _SECONDS:
+        return datetime, False, count * _SECONDS[unit], 0
+    seconds, parts = divmod(count, 10 ** _DIGITS[unit])
+    return datetime, False, seconds, parts * 10 ** (18 - _DIGITS[unit])
