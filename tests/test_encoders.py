@@ -9,6 +9,7 @@ import logging
 import os
 import pickle
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -113,6 +114,19 @@ def tiny_bert(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def tiny_experts(tiny_bert, tmp_path_factory):
+    """Experts group the tokens of all rows, so a row's products depend on the other rows."""
+    from transformers import MixtralConfig, MixtralModel
+
+    folder = tmp_path_factory.mktemp("experts") / "model"
+    shutil.copytree(tiny_bert, folder, ignore=shutil.ignore_patterns("config.json", "*.safetensors"))
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    more = {"num_key_value_heads": 2, "num_local_experts": 4, "max_position_embeddings": 64}
+    MixtralModel(MixtralConfig(vocab_size=32, **sizes, **more)).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
 def tiny_vit(tmp_path_factory):
     from transformers import ViTConfig, ViTImageProcessor, ViTModel
 
@@ -188,6 +202,15 @@ def test_naive_batches_do_depend_on_each_other(minilm):
 @needs_lite0
 def test_images_depend_on_themselves_alone(lite0):
     assert_depends_on_the_example_alone(lite0, pictures(18), alone=1, sizes=(3,))
+
+
+@needs_hf
+def test_models_with_experts_see_one_text_at_a_time(tiny_experts):
+    encoder = encoders.hf(tiny_experts)
+    (item,) = encoder.prepare([WORDS[0]])
+    assert item is not None
+    assert encoder.backend.rows(item) == 1
+    assert_depends_on_the_example_alone(encoder, [" ".join(WORDS[i : i + 3]) for i in range(5)], alone=2, sizes=(1, 3))
 
 
 @needs_hf
