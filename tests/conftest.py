@@ -1,6 +1,8 @@
 """Shared by all tests."""
 
+import importlib.util
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,20 @@ hypothesis.settings.load_profile("reticent")
 @pytest.fixture
 def rng() -> NoiseSource:
     return NoiseSource.from_os()
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """On a busy machine threads wait for each other, and slow tests down."""
+    if importlib.util.find_spec("torch") is None:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

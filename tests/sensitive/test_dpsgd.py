@@ -13,6 +13,8 @@ from reticent.sensitive.head import HeadGradients
 from tests.conftest import ALPHA
 from tests.sensitive.by_hand import joined, moved, needs_torch, settings
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 class Nothing:
     """No gradient at all: what is left is noise."""

@@ -25,6 +25,8 @@ from tests.sensitive.by_hand import (
     slow_sum,
 )
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def adapter_alone(backend, own, items, y, parameters) -> list[dict[str, np.ndarray]]:
     """Writes the values into the module itself, and asks autograd for one example at a time."""
@@ -330,7 +332,6 @@ def test_less_memory_than_asked_halves_the_micro_batch():
     kinds = len({shapes(item) for item in items})
     assert seen.count(4) == kinds  # each shape finds out for itself
     assert set(seen) == {4, 2}
-    found = gradients.clipped_sum(gradients.start, np.arange(10), scales())
     never = {len(items[0][0])}  # one of three lengths does not fit even alone
     object.__setattr__(
         backend, "embed", lambda item: small((np.zeros(9),)) if item[0].shape[1] in never else embed(item)

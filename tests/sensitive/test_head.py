@@ -22,6 +22,8 @@ from tests.sensitive.by_hand import (
     slow_sum,
 )
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def head_alone(x, y, parameters) -> list[dict[str, np.ndarray]]:
     import torch

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import reticent as rt
-from reticent import accounting, errors, events
+from reticent import accounting, encoders, errors, events
 from reticent.gate import grid
+from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import GaussianSum
 from reticent.gate.noise import NoiseSource
 from reticent.labels import LabelSpace
@@ -30,52 +31,50 @@ def trained(budget: rt.Budget = BUDGET) -> rt.ContinualClassifier:
     return model.learn_task(FEATURES, LABELS, name="march")
 
 
-class Recorded(GaussianSum):
-    """Keeps the exact sums that it is given, and what the ledger held by then."""
-
-    def __call__(self, sums: Any, *, rng: NoiseSource) -> Any:
-        seen.append((sums.tolist(), len(held_by.statement().spends) if held_by is not None else 0))
-        return super().__call__(sums, rng=rng)
-
-
-seen: list[tuple[list[int], int]] = []
-held_by: Any = None
-
-
 @pytest.fixture
 def recorded(monkeypatch):
-    seen.clear()
+    """What happens, in order: "spend", or the exact sums that noise is drawn for."""
+    seen: list[Any] = []
+
+    class Recorded(GaussianSum):
+        def __call__(self, sums: Any, *, rng: NoiseSource) -> Any:
+            seen.append(sums.tolist())
+            return super().__call__(sums, rng=rng)
+
+    spend = Ledger.spend
     monkeypatch.setattr(scoring, "GaussianSum", Recorded)
+    monkeypatch.setattr(Ledger, "spend", lambda *given, **others: (seen.append("spend"), spend(*given, **others))[1])
     return seen
 
 
-def counted(model: rt.ContinualClassifier, x: Any, y: Sequence[object], units: Any = None) -> tuple[int, int]:
+def counted(
+    seen: list[Any], model: rt.ContinualClassifier, x: Any, y: Sequence[object], units: Any = None
+) -> tuple[int, int]:
     """Returns right answers and examples, as the mechanism was given them."""
     model.private_score(x, y, epsilon=0.01, name=f"test {len(seen)}", units=units)
     one = math.floor(grid.SCALE / math.sqrt(2))
-    right, total = seen[-1][0]
+    right, total = seen[-1]
     assert right % one == total % one == 0
     return right // one, total // one
 
 
-def test_private_accuracy_spends_before_it_draws(recorded, monkeypatch):
+def test_private_accuracy_spends_before_it_draws(recorded):
     model = trained()
-    monkeypatch.setattr(f"{__name__}.held_by", model._open_ledger())
+    recorded.clear()
     model.private_score(FEATURES, LABELS, epsilon=0.1, name="test")
-    assert recorded[0][1] == 2  # the task, and this one
-    spent = len(recorded)
+    assert [what if what == "spend" else "draw" for what in recorded] == ["spend", "draw"]
     with pytest.raises(errors.BudgetExceeded):
         model.private_score(FEATURES, LABELS, epsilon=30.0, name="too much")
-    assert len(recorded) == spent  # nothing was drawn for it
+    assert recorded[2:] == ["spend"]  # nothing was drawn for it
 
 
 def test_one_example_moves_the_sums_by_at_most_one(recorded):
     """The vector of one example, in units of the noise's grid."""
     model = trained()
-    every = counted(model, FEATURES, LABELS)
+    every = counted(recorded, model, FEATURES, LABELS)
     for i in range(8):
         without = [j for j in range(len(LABELS)) if j != i]
-        fewer = counted(model, FEATURES[without], [LABELS[j] for j in without])
+        fewer = counted(recorded, model, FEATURES[without], [LABELS[j] for j in without])
         right, total = every[0] - fewer[0], every[1] - fewer[1]
         assert (right, total) in ((0, 1), (1, 1))
         assert math.hypot(right, total) * math.floor(grid.SCALE / math.sqrt(2)) <= grid.SCALE
@@ -93,19 +92,19 @@ def test_its_event_costs_what_was_asked_for(epsilon):
 def test_private_accuracy_never_tells_of_a_row(recorded):
     """One odd cell, label or id changes nothing but the count of right answers: no error, no warning, no other row."""
     model = trained()
-    right, total = counted(model, FEATURES[1:], LABELS[1:])
+    right, total = counted(recorded, model, FEATURES[1:], LABELS[1:])
     odd: list[Any] = [math.nan, math.inf, 1e300, 0.0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for value in odd:
             rows = FEATURES.copy()
             rows[0] = value
-            found = counted(model, rows, LABELS)
+            found = counted(recorded, model, rows, LABELS)
             assert found[0] - right in (0, 1)
             assert found[1] == total + 1
         for label in (None, math.nan, ("a", "nested"), object(), "never seen"):
-            assert counted(model, FEATURES, [label, *LABELS[1:]]) == (right, total + 1)
-        assert counted(model, FEATURES, LABELS, [None, *range(1, 40)]) == (right, total)
+            assert counted(recorded, model, FEATURES, [label, *LABELS[1:]]) == (right, total + 1)
+        assert counted(recorded, model, FEATURES, LABELS, [None, *range(1, 40)]) == (right, total)
 
 
 @pytest.mark.parametrize(
@@ -128,12 +127,21 @@ def test_refusals_come_from_shapes_and_cost_nothing(x, y):
     assert [spend.task for spend in model.statement().spends] == ["march"]
 
 
+def test_what_the_encoder_refuses_costs_nothing():
+    encoder = encoders.wrap(np.asarray, width=WIDTH, name="same")
+    model = rt.ContinualClassifier(labels=rt.PublicLabels(["a", "b"]), budget=BUDGET, encoder=encoder)
+    model.learn_task(list(FEATURES), LABELS, name="march")
+    with pytest.raises(errors.InvalidValue, match=r"^Expected inputs that same can encode"):
+        model.private_score(np.zeros((2, 3), dtype="M8[D]"), ["a", "b"], epsilon=0.1, name="test")
+    assert [spend.task for spend in model.statement().spends] == ["march"]
+
+
 @pytest.mark.parametrize(("limit", "kept"), [(1, 4), (3, 11)])
 def test_private_accuracy_bounds_persons(recorded, limit, kept):
     """Four persons with 10 examples, 10, 17 and 2, one without an id."""
     model = trained(rt.Budget(epsilon=1.0, delta=1e-5, tasks_per_person=50, examples_per_person=limit))
     units = [*["x"] * 10, *["y"] * 10, *["z"] * 17, "v", "v", None]
-    assert counted(model, FEATURES, LABELS, units)[1] == kept
+    assert counted(recorded, model, FEATURES, LABELS, units)[1] == kept
     (spend,) = [spend for spend in model.statement().spends if spend.task != "march"]
     assert spend.event.examples_per_person == limit  # type: ignore[attr-defined]
 

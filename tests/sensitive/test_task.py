@@ -97,6 +97,7 @@ NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
         [Decimal("0.5"), 0.5, Decimal("0.50")],
         [Decimal("0.1"), Decimal("0.10"), Decimal("1e-1")],
         [Decimal("1e5000"), Decimal("10e4999")],
+        [Decimal("1" * 400 + ".5"), Decimal("1" * 400 + ".50")],
         [NOON, NOON.astimezone(timezone(timedelta(hours=3))), pd.Timestamp(NOON)],
         [datetime(2020, 1, 1), pd.Timestamp("2020-01-01")],
         [b"x", np.bytes_(b"x")],

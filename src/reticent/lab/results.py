@@ -343,11 +343,8 @@ def _code(result: Mapping[str, Any]) -> str | None:
 
 def _code_lines(runs: Runs) -> list[str]:
     made = Counter(_code(result) or "not written down" for result in runs.values() if _done(result))
-    return [f"Runs by a digest of the code that made them: {_listed(made)}."] if made else []
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    counts = ", ".join(f"{name} {count}" for name, count in sorted(made.items()))
+    return [f"Runs by a digest of the code that made them: {counts}."] if made else []
 
 
 def _environment_lines(runs: Runs) -> list[str]:

@@ -42,11 +42,11 @@ def noisy_accuracy(
     task = task.capped(budget.examples_per_person)
     if encoder is None:
         encoded(task.inputs, None, model.releases)  # refuses what are no features
-    row = ledger.spend(event, task=task.name, private=rng.private)
     answers = model.names(model.answers(task.inputs, encoder))
     right = sum(canonical(a) == canonical(b) for a, b in zip(answers, task.labels, strict=True))
     one = math.floor(grid.SCALE / math.sqrt(2))
     exact = np.array([right * one, len(answers) * one], dtype=np.int64)
+    row = ledger.spend(event, task=task.name, private=rng.private)
     hits, total = GaussianSum(event)(exact, rng=rng)
     ledger.publish(row)
     return float(np.clip(hits / max(total, 1), 0, 1))

@@ -94,9 +94,7 @@ def _table(path: Path, columns: Columns) -> Examples:
 def _read_csv(path: Path, wanted: list[str]) -> dict[str, list[object]]:
     with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
         header = _fields(next(file, ""))
-        for name in wanted:
-            if name not in header:  # its first line is not repeated: where there is no header, it is an example
-                raise errors.InvalidValue(f"No column {name!r} in the first line of {path.name}.")
+        _refuse_missing(path, wanted, header, shown=False)  # where there is no header, its first line is an example
         rows = [row for row in map(_fields, file) if len(row) == len(header)]
     return {name: [row[header.index(name)] for row in rows] for name in wanted}
 
@@ -193,8 +191,8 @@ def _number(value: object) -> float:
         return float("nan")
 
 
-def _refuse_missing(path: Path, wanted: Sequence[str | None], there: Sequence[str]) -> None:
+def _refuse_missing(path: Path, wanted: Sequence[str | None], there: Sequence[str], *, shown: bool = True) -> None:
     for name in wanted:
         if name not in there:
-            shown = ", ".join(there[:20]) or "none"
-            raise errors.InvalidValue(f"No column {name!r} in {path.name}. Its columns: {shown}.")
+            rest = f"{path.name}. Its columns: {', '.join(there[:20]) or 'none'}." if shown else None
+            raise errors.InvalidValue(f"No column {name!r} in {rest or f'the first line of {path.name}.'}")

@@ -187,7 +187,7 @@ def _decimal(value: Decimal) -> object:
     text = "".join(map(str, digits)).lstrip("0")
     kept = text.rstrip("0")
     power = int(exponent) + len(text) - len(kept) if kept else 0
-    if abs(power) < _POWER:
+    if power > -_POWER and value.adjusted() < _POWER:
         equal = Fraction(value)
         number = equal.numerator if equal.denominator == 1 else float(equal)
         if number == equal and canonical(number) is not None:
