@@ -41,9 +41,14 @@ def recorded(monkeypatch):
             seen.append(sums.tolist())
             return super().__call__(sums, rng=rng)
 
-    spend = Ledger.spend
+    real = Ledger.spend
+
+    def spend(*given: Any, **others: Any) -> int:
+        seen.append("spend")
+        return real(*given, **others)
+
     monkeypatch.setattr(scoring, "GaussianSum", Recorded)
-    monkeypatch.setattr(Ledger, "spend", lambda *given, **others: (seen.append("spend"), spend(*given, **others))[1])
+    monkeypatch.setattr(Ledger, "spend", spend)
     return seen
 
 
