@@ -304,6 +304,10 @@ def test_private_accuracy_is_paid_for(started):
     assert spends[-1]["epsilon"] == pytest.approx(0.5, rel=1e-6)
     again = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.9)
     assert "would cost more" in refused(again)
+    whose = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--public", "--unit", "who")
+    assert "Expected --unit with --epsilon only" in refused(whose)
+    whose = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.1, "--unit", "no")
+    assert "No column 'no' in the first line" in refused(whose)
 
 
 def test_public_labels_with_a_taxonomy(tmp_path):
