@@ -27,8 +27,9 @@ from rich.console import Console
 from rich.table import Table
 from training import Contest
 
-from reticent import Budget, accounting, pld, profiles
+from reticent import Budget
 from reticent.gate.noise import NoiseSource
+from reticent.privacy import accounting, pld, profiles
 
 SIGMA = 3.7306
 GRID = 2**20

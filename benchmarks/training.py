@@ -16,7 +16,7 @@ import numpy as np
 from reticent.encoders import film, minilm
 from reticent.encoders.attach import norms
 from reticent.encoders.encoder import Backend, Item, batches, stacked, tensors
-from reticent.gate.bounds import sum_by_label
+from reticent.gate.label_sums import sum_by_label
 from reticent.gate.noise import NoiseSource
 from reticent.labels import LabelSpace
 from reticent.sensitive import dpsgd
@@ -153,7 +153,7 @@ def parts_of_a_step(classes: int, batch: int) -> Contest:
         "sum in float64": often(lambda: error.T @ double),
         "the same sum in float32": often(lambda: error_in_float32.T @ single),
         "logits in float32": often(lambda: single @ weight.T),
-        "the batch, by exact coins": often(lambda: secure.heads(EXAMPLES, lambda mp: mp.mpf(rate))),
+        "the batch, by exact coins": often(lambda: secure.successes(EXAMPLES, lambda mp: mp.mpf(rate))),
         "Adam in float64": often(lambda: update(point, gradient)),
     }
 

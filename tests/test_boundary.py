@@ -80,5 +80,5 @@ def test_randomness_has_one_door():
         if room(module_name(path)) not in ("lab",):
             assert "np.random" not in text, path
             assert "import random" not in text, path
-        if path.name != "noise.py":
+        if path.name != "source.py":
             assert "urandom" not in text, path

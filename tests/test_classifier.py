@@ -13,9 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import reticent as rt
-from reticent import errors, events
+from reticent import errors
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
+from reticent.privacy import events
 
 BUDGET = rt.Budget(epsilon=1.0, delta=1e-5)
 WIDTH = 64  # of fewer dimensions, one of thirty thousand noisy sums points at a class by chance

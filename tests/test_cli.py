@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reticent import Budget, events, planning
+from reticent import Budget
 from reticent.cli import app, main
 from reticent.gate.ledger import FILE_NAME, Ledger
-from reticent.lab import experiments
-from reticent.lab.bench import Folder
-from reticent.lab.estimates import WITHOUT_DATA
+from reticent.lab.bench import experiments
+from reticent.lab.bench.estimates import WITHOUT_DATA
+from reticent.lab.bench.runner import Folder
+from reticent.privacy import events, planning
 from tests.lab.tiny import DATA, done, write_features
 
 VERBS = [

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent import UNKNOWN, LabelSpace, errors, events
+from reticent import UNKNOWN, LabelSpace, errors
 from reticent.labels import canonical, in_public_order
+from reticent.privacy import events
 
 spaces = st.lists(st.text(max_size=3) | st.integers(), unique=True, max_size=8).map(lambda xs: LabelSpace(tuple(xs)))
 

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import reticent as rt
-from reticent import accounting, errors
+from reticent import errors
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
-from reticent.lab import audit
+from reticent.lab.attack import audit
 from reticent.labels import LabelSpace
+from reticent.privacy import accounting
 from reticent.sensitive.task import Task
 from reticent.testing import check_learner
 

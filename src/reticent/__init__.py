@@ -10,8 +10,8 @@ from reticent import encoders
 from reticent.budget import Adjacency, Budget
 from reticent.errors import BudgetExceeded, LedgerError, ReticentError
 from reticent.labels import UNKNOWN, LabelSpace, Taxonomy
-from reticent.planning import Plan, plan
 from reticent.policies import PublicLabels, ReleasedLabels
+from reticent.privacy.planning import Plan, plan
 
 if TYPE_CHECKING:
     from reticent.classifier import ContinualClassifier, load
@@ -55,7 +55,7 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401
+def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'reticent' has no attribute {name!r}")
     from importlib import import_module

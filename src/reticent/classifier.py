@@ -13,12 +13,12 @@ from reticent import errors, policies
 from reticent.budget import Budget
 from reticent.labels import Label, LabelSpace, canonical
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
+from reticent.privacy.statement import Statement
 from reticent.released import store
 from reticent.released.ensemble import Ensemble
 from reticent.released.model import Encode, Model, Rule
 from reticent.released.release import Release
 from reticent.released.sums import Sums
-from reticent.statement import Statement
 
 if TYPE_CHECKING:  # learning imports these; predicting does not
     from reticent.gate.ledger import Ledger
@@ -74,7 +74,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # --- learning
 
-    def learn_task(self, X: Any, y: Any, *, name: str | None = None, units: Any = None) -> "ContinualClassifier":  # noqa: ANN401
+    def learn_task(self, X: Any, y: Any, *, name: str | None = None, units: Any = None) -> "ContinualClassifier":
         """Learns one task and returns the classifier itself.
 
         Args:
@@ -100,7 +100,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tuning = getattr(learner, "tuning", None)
         if tuning is not None and all(act.text != tuning for act in ledger.statement().acts):
             ledger.record(tuning)
-        with errors.unremarked():
+        with errors.silenced():
             release = learner.learn_task(
                 Task(X, y, units, name=task_name),
                 self._policy(),
@@ -115,13 +115,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._add(release)
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: object = None) -> "ContinualClassifier":  # noqa: ANN401
+    def partial_fit(self, X: Any, y: Any, classes: object = None) -> "ContinualClassifier":
         """Learns one task; `classes` is refused, because the policy says which labels there are."""
         if classes is not None:
             raise errors.InvalidValue("Expected no classes: the label policy says which labels there are.")
         return self.learn_task(X, y)
 
-    def fit(self, X: Any, y: Any) -> "ContinualClassifier":  # noqa: ANN401
+    def fit(self, X: Any, y: Any) -> "ContinualClassifier":
         """Learns the first task of a new stream; a classifier that has learned already is not forgotten in silence."""
         if self._model().releases:
             raise errors.InvalidValue("Expected a new classifier: fit learns one first task. Use learn_task, or clone.")
@@ -150,26 +150,26 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         known = self._model().labels.labels
         return np.fromiter(known, dtype=object, count=len(known))
 
-    def predict(self, X: Any) -> npt.NDArray[np.object_]:  # noqa: ANN401
+    def predict(self, X: Any) -> npt.NDArray[np.object_]:
         """Returns the best known label of each example; `rt.UNKNOWN` while no label is known."""
         model = self._model()
         return model.names(model.top(X, self.encoder, 1)[0][:, 0])
 
-    def predict_top_k(self, X: Any, k: int = 5) -> npt.NDArray[np.object_]:  # noqa: ANN401
+    def predict_top_k(self, X: Any, k: int = 5) -> npt.NDArray[np.object_]:
         """Returns the k best labels of each example, best first, for label spaces of any size."""
         model = self._model()
         return model.names(model.top(X, self.encoder, errors.whole("k", k, at_least=1))[0])
 
-    def decision_function(self, X: Any) -> npt.NDArray[np.float32]:  # noqa: ANN401
+    def decision_function(self, X: Any) -> npt.NDArray[np.float32]:
         """Returns one score per example and known label, in the order of `classes_`."""
         return self._model().scores(X, self.encoder)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: ANN401
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the accuracy. On private data this number is not private: publish it only for public test data."""
         right = np.array([canonical(a) == canonical(b) for a, b in zip(self.predict(X), y, strict=True)], dtype=float)
         return float(np.average(right, weights=sample_weight))
 
-    def private_score(self, X: Any, y: Any, *, epsilon: float, name: str, units: Any = None) -> float:  # noqa: ANN401
+    def private_score(self, X: Any, y: Any, *, epsilon: float, name: str, units: Any = None) -> float:
         """Returns a noisy accuracy on private test data, paid for in the ledger.
 
         Args:
@@ -183,7 +183,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from reticent.sensitive.scoring import noisy_accuracy
         from reticent.sensitive.task import Task
 
-        with errors.unremarked():
+        with errors.silenced():
             return noisy_accuracy(
                 self._model(),
                 Task(X, y, units, name=name),

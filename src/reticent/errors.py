@@ -33,7 +33,7 @@ class BudgetExceeded(LedgerError):
 
 
 @contextlib.contextmanager
-def unremarked() -> Iterator[None]:
+def silenced() -> Iterator[None]:
     """Silences warnings and logs: a remark about one row is a remark about one person."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from reticent import errors, events
-from reticent.events import Event
+from reticent import errors
+from reticent.privacy import events
+from reticent.privacy.events import Event
 
 Label = Hashable
 _PUBLIC = events.Public()

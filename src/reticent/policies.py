@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent import accounting, errors, events, planning
+from reticent import errors
 from reticent.budget import Budget
 from reticent.labels import Label, LabelSpace, Taxonomy, canonical, labels_from_json, labels_to_json
+from reticent.privacy import accounting, events, planning
 
 Remap = Taxonomy | Mapping[Label, Label | None] | Callable[[Label], Label | None]
 
@@ -118,12 +119,12 @@ class ReleasedLabels:
         """Returns what a task costs when labels and sums leave together."""
         return planning.joint_gaussian(budget, self.weight(budget))
 
-    def apart(self, budget: Budget) -> tuple[events.LabelSelection, events.Gaussian]:
+    def selection_and_sums(self, budget: Budget) -> tuple[events.LabelSelection, events.Gaussian]:
         """Returns what a task costs when labels leave by their own mechanism: for the labels, and for the sums."""
-        chosen, rest = self.split(budget)
+        chosen, rest = self.selection_and_rest(budget)
         return chosen, _gaussian(rest)
 
-    def split(self, budget: Budget) -> tuple[events.LabelSelection, Budget]:
+    def selection_and_rest(self, budget: Budget) -> tuple[events.LabelSelection, Budget]:
         """Returns what the labels cost by their own mechanism, and what is left for everything else."""
         if self.selection is None:
             raise errors.InvalidValue("Expected a selection mechanism.")

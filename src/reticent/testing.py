@@ -17,15 +17,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binomtest
 
-from reticent import accounting, confidence, errors, events, selection
+from reticent import errors
 from reticent.budget import Budget
 from reticent.gate import grid
-from reticent.gate.bounds import LabelSums
+from reticent.gate.label_sums import LabelSums
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import NoisySums
 from reticent.gate.noise import NoiseSource
 from reticent.labels import Label, LabelSpace, in_public_order
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
+from reticent.privacy import accounting, confidence, events, selection
 from reticent.released.model import Encode, Model
 from reticent.released.release import Release
 from reticent.sensitive.learners.learner import Learner
@@ -47,7 +48,7 @@ class LabelMechanism(Protocol):
     def release_probability(self, sizes: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Returns the probability that a label with this many examples is released."""
 
-    def __call__(self, value: Any, *, rng: NoiseSource) -> Any:  # noqa: ANN401
+    def __call__(self, value: Any, *, rng: NoiseSource) -> Any:
         """Draws the release."""
 
 
@@ -74,7 +75,7 @@ def check_mechanism(mechanism: LabelMechanism, *, trials: int = 20_000, rng: Noi
     if isinstance(event, events.JointGaussian):
         _audit_sums(mechanism, event, 20 * trials, rng)
     else:
-        _audit_labels(event, draw, trials, _rule(mechanism).threshold)
+        _audit_labels(event, draw, trials, _law(mechanism).threshold)
 
 
 def _check_event(event: events.Event) -> None:
@@ -85,7 +86,7 @@ def _check_event(event: events.Event) -> None:
 
 
 def _check_probabilities(mechanism: LabelMechanism) -> None:
-    event, rule = mechanism.event, _rule(mechanism)
+    event, rule = mechanism.event, _law(mechanism)
     sizes = selection.sizes_to_check(rule.threshold)
     claimed = mechanism.release_probability(sizes)
     _require(claimed[0] == 0, "A label without examples has a chance of release.")
@@ -129,7 +130,7 @@ def _drawer(mechanism: LabelMechanism, rng: NoiseSource) -> Draw:
 
 
 def _check_draws(mechanism: LabelMechanism, draw: Draw, trials: int) -> None:
-    rule = _rule(mechanism)
+    rule = _law(mechanism)
     turn = max(1, math.ceil(rule.threshold))
     half, sure = selection.smallest_class(rule, 0.5), selection.smallest_class(rule, 0.99)
     for size in sorted({0, 1, max(1, turn // 2), max(1, turn - 1), turn, turn + 1, half, sure, 2 * turn + 1}):
@@ -189,7 +190,7 @@ def _released_evidence(
     mechanism: LabelMechanism, event: events.JointGaussian, trials: int, extra: int, rng: NoiseSource
 ) -> npt.NDArray[np.float64]:
     """Count and sum of a class that is released for certain, in the direction in which one example moves them."""
-    size = selection.smallest_class(selection.rule(event), 1 - 1e-12) + extra
+    size = selection.smallest_class(selection.law(event), 1 - 1e-12) + extra
     sums = class_of(size, trials // 10, event.count_weight)
     release: NoisySums = mechanism(sums, rng=rng)
     return joint_evidence(release, size - extra, event.count_weight)
@@ -213,16 +214,16 @@ def joint_evidence(release: NoisySums, size: int, count_weight: float) -> npt.ND
 
 def most_revealing_size(event: events.LabelSelection | events.JointGaussian | events.LabelCounts) -> int:
     """Returns the class size at which one more example changes the chance of release most."""
-    rule: selection.Rule = selection.rule(event)
-    sizes = selection.sizes_to_check(rule.threshold)
-    gain = rule.release_probability(sizes + 1) - rule.release_probability(sizes)
+    law: selection.Law = selection.law(event)
+    sizes = selection.sizes_to_check(law.threshold)
+    gain = law.release_probability(sizes + 1) - law.release_probability(sizes)
     return int(sizes[int(np.argmax(gain))])
 
 
-def _rule(mechanism: LabelMechanism) -> selection.Rule:
+def _law(mechanism: LabelMechanism) -> selection.Law:
     """A mechanism may bring its own formulas; else its event names them."""
-    rule: selection.Rule = getattr(mechanism, "rule", None) or selection.rule(mechanism.event)
-    return rule
+    law: selection.Law = getattr(mechanism, "law", None) or selection.law(mechanism.event)
+    return law
 
 
 # --- learners

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from reticent import LabelSpace, errors, selection
-from reticent.gate import bounds, grid
+from reticent import LabelSpace, errors
+from reticent.gate import grid, label_sums
+from reticent.privacy import selection
 
 anything = st.floats(allow_nan=True, allow_infinity=True, width=32)
 matrices = hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9), elements=anything)
@@ -30,7 +31,7 @@ def test_snapped_rows_never_exceed(rows, count_weight):
 @given(matrices, st.sampled_from([0.0, 0.1]))
 def test_normalised_rows_are_all_kept(rows, count_weight):
     """Every finite row, of any size, survives normalisation and snapping; the others vanish."""
-    unit = bounds.unit_rows(rows)
+    unit = label_sums.unit_rows(rows)
     snapped = grid.snap(unit, count_weight=count_weight)
     assert snapped.kept.tolist() == np.isfinite(rows).all(axis=1).tolist()
 
@@ -64,7 +65,7 @@ def test_shapes_are_refused_by_metadata():
     with pytest.raises(errors.InvalidValue, match="shape"):
         grid.snap(np.zeros(3))
     with pytest.raises(errors.InvalidValue, match="n labels"):
-        bounds.sum_by_label(np.zeros((3, 2)), ["a"], known=LabelSpace(()), count_weight=0.1)
+        label_sums.sum_by_label(np.zeros((3, 2)), ["a"], known=LabelSpace(()), count_weight=0.1)
 
 
 rows_and_labels = st.integers(0, 12).flatmap(
@@ -79,7 +80,7 @@ rows_and_labels = st.integers(0, 12).flatmap(
 )
 
 
-def everything(sums: bounds.LabelSums) -> dict[object, list[int]]:
+def everything(sums: label_sums.LabelSums) -> dict[object, list[int]]:
     """All coordinates that one example can touch, by block."""
     step = selection.count_step(sums.count_weight)
     blocks: dict[object, list[int]] = {("known", i): row.tolist() for i, row in enumerate(sums.known)}
@@ -96,9 +97,9 @@ def test_one_example_moves_sums_by_at_most_one_unit(drawn, data, count_weight):
         return
     gone = data.draw(st.integers(0, len(labels) - 1))
     known = LabelSpace(("known", "absent"))
-    full = everything(bounds.sum_by_label(features, labels, known=known, count_weight=count_weight))
+    full = everything(label_sums.sum_by_label(features, labels, known=known, count_weight=count_weight))
     rest = everything(
-        bounds.sum_by_label(
+        label_sums.sum_by_label(
             np.delete(features, gone, axis=0),
             labels[:gone] + labels[gone + 1 :],
             known=known,
@@ -117,14 +118,14 @@ def test_one_example_moves_sums_by_at_most_one_unit(drawn, data, count_weight):
 def test_sums_do_not_depend_on_the_order_of_examples(drawn):
     features, labels = drawn
     known = LabelSpace(("known",))
-    forth = everything(bounds.sum_by_label(features, labels, known=known, count_weight=0.1))
-    back = everything(bounds.sum_by_label(features[::-1], labels[::-1], known=known, count_weight=0.1))
+    forth = everything(label_sums.sum_by_label(features, labels, known=known, count_weight=0.1))
+    back = everything(label_sums.sum_by_label(features[::-1], labels[::-1], known=known, count_weight=0.1))
     assert forth == back
 
 
 def test_counts_and_sums_of_a_small_example():
     features = np.array([[2.0, 0.0], [0.0, 3.0], [1.0, 0.0], [np.nan, 1.0]])
-    sums = bounds.sum_by_label(features, ["a", "b", "b", "b"], known=LabelSpace(("a",)), count_weight=0.36)
+    sums = label_sums.sum_by_label(features, ["a", "b", "b", "b"], known=LabelSpace(("a",)), count_weight=0.36)
     assert sums.known.tolist() == [[grid.SCALE, 0]]
     assert sums.unknown == ("b",)
     assert sums.counts.tolist() == [2]
@@ -137,9 +138,9 @@ def test_an_equal_object_of_another_type_decides_nothing():
     features = np.tile([0.6, 0.8], (3, 1))
     known = LabelSpace((1,))
     for odd in (Decimal(1), Fraction(1), complex(1), [1], None):
-        before = bounds.sum_by_label(features[:2], [1, 1.0], known=known, count_weight=0.1)
+        before = label_sums.sum_by_label(features[:2], [1, 1.0], known=known, count_weight=0.1)
         for labels in ([odd, 1, 1.0], [1, odd, True], [1, 1, odd]):
-            after = bounds.sum_by_label(features, labels, known=known, count_weight=0.1)
+            after = label_sums.sum_by_label(features, labels, known=known, count_weight=0.1)
             np.testing.assert_array_equal(after.known, before.known)
             assert after.unknown == ()
 
@@ -158,11 +159,11 @@ def test_the_kernel_sums_what_the_grid_snaps(dtype, count_weight):
         rows[8] = 0
         rows[8, 2] = 1  # exactly one unit: too long by a hair beside a count
     labels = ["a", "b", "new"] * 20
-    sums = bounds.sum_by_label(rows, labels, known=LabelSpace(("a", "b")), count_weight=count_weight)
+    sums = label_sums.sum_by_label(rows, labels, known=LabelSpace(("a", "b")), count_weight=count_weight)
     for place, label in enumerate(["a", "b", "new"]):
         mine = [i for i, name in enumerate(labels) if name == label]
         weight = count_weight if label == "new" else 0.0
-        slow = [grid.snap(bounds.unit_rows(rows[i : i + 1].astype(np.float64)), count_weight=weight) for i in mine]
+        slow = [grid.snap(label_sums.unit_rows(rows[i : i + 1].astype(np.float64)), count_weight=weight) for i in mine]
         total = sum(row.values[0] for row in slow)
         if label != "new":
             difference = np.abs(sums.known[place] - total)

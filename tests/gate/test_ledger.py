@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reticent import Adjacency, Budget, accounting, errors, events
+from reticent import Adjacency, Budget, errors
 from reticent.gate.ledger import FILE_NAME, Ledger
+from reticent.privacy import accounting, events
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 

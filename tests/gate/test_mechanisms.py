@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent import Budget, LabelSpace, errors, events, planning, selection
-from reticent.gate import bounds, grid
+from reticent import Budget, LabelSpace, errors
+from reticent.gate import grid, label_sums
 from reticent.gate.mechanisms import GaussianSum, JointGaussian, NoisySums, SelectLabels
 from reticent.gate.noise import NoiseSource
 from reticent.labels import Label
+from reticent.privacy import events, planning, selection
 from reticent.testing import check_mechanism
-from tests.gate.test_noise import fits
+from tests.gate.noise.test_source import fits
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 KINDS = [events.TruncatedGeometric, events.OptimalSelection, events.LaplaceThreshold]
@@ -93,7 +94,7 @@ def test_audit_alone_catches_half_the_noise(kind):
     from reticent.testing import _audit_labels, _drawer
 
     event = kind(epsilon=1.0, delta=1e-5)
-    turn = selection.rule(event).threshold
+    turn = selection.law(event).threshold
     rng = NoiseSource.from_os()
     _audit_labels(event, _drawer(SelectLabels(event), rng), 20_000, turn)
     with pytest.raises(AssertionError, match="attacker measures"):
@@ -180,7 +181,7 @@ def test_absent_labels_are_never_released(mechanism, counts):
 
 def joint_release(labels: Sequence[object], features: npt.NDArray[np.float64], known: tuple[Label, ...]) -> NoisySums:
     event = planning.joint_gaussian(BUDGET, 0.1)
-    sums = bounds.sum_by_label(features, labels, known=LabelSpace(known), count_weight=0.1)
+    sums = label_sums.sum_by_label(features, labels, known=LabelSpace(known), count_weight=0.1)
     return JointGaussian(event)(sums, rng=NoiseSource.from_os())
 
 
@@ -213,7 +214,7 @@ def test_empty_task_releases():
 def test_joint_sums_carry_the_noise_they_claim():
     event = planning.joint_gaussian(BUDGET, 0.1)
     width = 200_000
-    sums = bounds.sum_by_label(np.zeros((0, width)), [], known=LabelSpace(("a",)), count_weight=0.1)
+    sums = label_sums.sum_by_label(np.zeros((0, width)), [], known=LabelSpace(("a",)), count_weight=0.1)
     assert fits(JointGaussian(event)(sums, rng=NoiseSource.from_os()).known[0], event.noise_multiplier * grid.SCALE)
     plain = GaussianSum(events.Gaussian(noise_multiplier=2.0))(np.zeros(width, np.int64), rng=NoiseSource.from_os())
     assert fits(plain, 2.0 * grid.SCALE)
@@ -239,10 +240,10 @@ def test_integer_gate_is_never_below_the_real_one():
         step = selection.count_step(weight)
         gate = math.ceil(step * event.threshold)
         exposed = norm.sf((gate + 0.5 - step) / (event.noise_multiplier * grid.SCALE))
-        assert exposed <= selection.GaussianRule(event).exposures(1)[1]
+        assert exposed <= selection.GaussianLaw(event).exposures(1)[1]
 
 
 def test_mismatched_weight_is_refused():
-    sums = bounds.sum_by_label(np.zeros((1, 2)), ["a"], known=LabelSpace(()), count_weight=0.2)
+    sums = label_sums.sum_by_label(np.zeros((1, 2)), ["a"], known=LabelSpace(()), count_weight=0.2)
     with pytest.raises(errors.InvalidValue, match="count weight"):
         JointGaussian(planning.joint_gaussian(BUDGET, 0.1))(sums, rng=NoiseSource.from_os())

@@ -6,9 +6,9 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from reticent import events
 from reticent.labels import LabelSpace
 from reticent.policies import PublicLabels
+from reticent.privacy import events
 from reticent.released.release import Release
 from reticent.sensitive.learners import Cosine
 from reticent.sensitive.task import Task

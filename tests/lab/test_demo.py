@@ -12,7 +12,7 @@ pytest.importorskip("simple_icd_10_cm", reason="simple-icd-10-cm is not installe
 
 
 def test_diagnoses_are_the_same_for_the_same_seed():
-    from reticent.lab.datasets import icd10cm
+    from reticent.lab.data.datasets import icd10cm
 
     data = icd10cm(chapters=("4", "12"), most_per_block=20)
     again = icd10cm(chapters=("4", "12"), most_per_block=20)

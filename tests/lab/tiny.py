@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from reticent.lab.datasets import Data
-from reticent.lab.experiments import Cell
-from reticent.lab.workspace import Workspace
+from reticent.lab.bench.experiments import Cell
+from reticent.lab.bench.workspace import Workspace
+from reticent.lab.data.datasets import Data
 
 DATA = "cifar100-features"
 CLASSES, WIDTH, TASKS = 6, 16, 3

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from reticent import LabelSpace, errors, events
+from reticent import LabelSpace, errors
 from reticent.encoders import last_layer, lora
+from reticent.privacy import events
 from reticent.released import aggregate
 from reticent.released.aggregate import Logits
 from reticent.released.ensemble import Ensemble, scaled

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reticent.report.results import results_page
+from reticent.report.bench_page import results_page
 from tests.report import made_up
 from tests.report.chromium import Chromium
 

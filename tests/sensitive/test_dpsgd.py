@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chi2
 
-from reticent import errors, events
+from reticent import errors
 from reticent.gate.noise import NoiseSource
+from reticent.privacy import events
 from reticent.sensitive.dpsgd import Adam, Engine, Sgd, train
 from reticent.sensitive.head import HeadGradients
 from tests.conftest import ALPHA

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import reticent as rt
-from reticent import accounting, errors, events
+from reticent import errors
 from reticent.encoders import film, last_layer, lora, wrap
 from reticent.gate.mechanisms import STANDS_OUT, CountLabels
 from reticent.gate.noise import NoiseSource
+from reticent.privacy import accounting, events
 from reticent.sensitive.dpsgd import Engine
 from tests.conftest import ALPHA
 

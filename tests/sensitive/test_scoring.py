@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import reticent as rt
-from reticent import accounting, encoders, errors, events
+from reticent import encoders, errors
 from reticent.gate import grid
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import GaussianSum
 from reticent.gate.noise import NoiseSource
 from reticent.labels import LabelSpace
+from reticent.privacy import accounting, events
 from reticent.released.model import Model
 from reticent.released.release import Release
 from reticent.released.sums import Sums

@@ -47,7 +47,7 @@ def audit(
 
     Example: `reticent audit model/`
     """
-    from reticent.lab import audit as auditing
+    from reticent.lab.attack import audit as auditing
 
     found = auditing.audit_model(folder, trials=trials)
     if as_json:
@@ -89,7 +89,7 @@ def labels(
 
     Example: `reticent attack labels --epsilon 1 --plot attack.png`
     """
-    from reticent.lab import attacks
+    from reticent.lab.attack import label_attack
     from reticent.report import plots
 
     budget = Budget(epsilon=epsilon, delta=delta)
@@ -97,8 +97,8 @@ def labels(
     errors.whole("fits", fits, at_least=1)
     if plot is not None:
         plots.check_path(plot)
-    results = attacks.attack_labels(budget, trials=trials, fits=fits)
-    curve = attacks.accuracy_curve(delta, trials=trials) if plot is not None or as_json else []
+    results = label_attack.attack_labels(budget, trials=trials, fits=fits)
+    curve = label_attack.accuracy_curve(delta, trials=trials) if plot is not None or as_json else []
     if plot is not None:
         plots.attack_accuracy(curve, [r for r in results if not r.remedy]).save(plot)
     if as_json:
@@ -116,7 +116,7 @@ def labels(
     terminal.print(table)
     terminal.print(
         "A classifier that takes its labels from the data tells who is in it, whatever the privacy of its weights. "
-        f"(Limits are Clopper-Pearson; each misses with chance {attacks.ALPHA:g}.)"
+        f"(Limits are Clopper-Pearson; each misses with chance {label_attack.ALPHA:g}.)"
     )
 
 
@@ -141,11 +141,10 @@ def bench(
 
     Example: `reticent bench quick --data data/ --out results/`
     """
-    from reticent.lab import bench as runner
-    from reticent.lab import experiments, results
+    from reticent.lab.bench import experiments, findings, runner
 
     if listed or not names:
-        shown = results.listing(out)
+        shown = findings.listing(out)
         if as_json:
             typer.echo(json.dumps(shown, indent=2))
             return
@@ -156,7 +155,7 @@ def bench(
             table.add_row(*(str(entry[key]) for key in ("name", "title", "data", "runs", "done", "failed", "left")))
         console().print(table)
         return
-    wanted = [experiments.spec(n) for name in names for n in (results.OFFLINE if name == "all" else (name,))]
+    wanted = [experiments.spec(n) for name in names for n in (findings.OFFLINE if name == "all" else (name,))]
     for spec in wanted:
         if spec.kind == "grid" and not spec.cells:
             raise errors.InvalidValue(f"Spec {spec.name} has no cells. Give it a [[grid]] with data and learner.")
@@ -178,17 +177,17 @@ def bench(
         threads=threads,
         say=(lambda text: None) if as_json else lambda text: terminal.print(text, highlight=False, markup=False),
     )
-    findings = results.findings(runner.Folder(out).runs())
+    found = findings.findings(runner.Folder(out).runs())
     if page is not None:
-        page.write_text(results.markdown(wanted, out, command=_command()), encoding="utf-8")
+        page.write_text(findings.markdown(wanted, out, command=_command()), encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(results.json(wanted, out, outcome), indent=2))
+        typer.echo(json.dumps(findings.json(wanted, out, outcome), indent=2))
     else:
-        for finding in findings:
+        for finding in found:
             terminal.print(
                 f"{finding.data}, {finding.verdict}: {finding.claim}: {finding.measured}", highlight=False, markup=False
             )
-        others = results.by_other_code(wanted, out)
+        others = findings.by_other_code(wanted, out)
         if others:
             terminal.print(
                 f"{others} run(s) in {out} were made by other code of this version, or before that was written down; "
@@ -207,10 +206,10 @@ def report(
 
     Example: `reticent report results/`
     """
-    from reticent.lab import results
+    from reticent.lab.bench import findings
 
     file = folder / "report.html" if out is None else out
-    text = results.report(folder)
+    text = findings.report(folder)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from reticent import errors, planning
+from reticent import errors
 from reticent.budget import Budget
 from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console
+from reticent.privacy import planning
 
 Model = Annotated[Path, typer.Option(help="The model directory.")]
 Text = Annotated[str | None, typer.Option(help="Column with texts.")]
@@ -69,15 +70,15 @@ def plan(
         facts = chosen.json() if training is None else {**chosen.json(), "training": training.json()}
         typer.echo(json.dumps(facts, indent=2))
         return
-    from reticent.report import tables
+    from reticent.report.terminal import plan_notes, plan_table, training_table
 
     plans = [planning.plan(budget, mechanism=name, **settings) for name in planning.MECHANISMS]
     terminal = console()
-    terminal.print(tables.plan_table(plans))
-    for line in tables.plan_notes(chosen, tasks, asked=bool(class_size)):
+    terminal.print(plan_table(plans))
+    for line in plan_notes(chosen, tasks, asked=bool(class_size)):
         terminal.print(line, markup=False, highlight=False)
     if training is not None:
-        terminal.print(tables.training_table(training))
+        terminal.print(training_table(training))
         terminal.print(f"Likely better: {training.likely_better}. {training.why}", markup=False, highlight=False)
         terminal.print("rt.compare(proxy, budget, tasks) simulates both on public data.", markup=False, highlight=False)
 
@@ -160,7 +161,7 @@ def learn(
     Example: `reticent learn march.parquet --model model/ --text note --label code`
     """
     from reticent.classifier import load
-    from reticent.sensitive.sources import Columns, read
+    from reticent.readers import Columns, read
 
     classifier = load(model)
     examples = read(source, Columns(text=text, image=image, features=_list(features), label=label, unit=unit))
@@ -195,7 +196,7 @@ def predict(
     import csv
 
     from reticent.classifier import load
-    from reticent.sensitive.sources import Columns, read
+    from reticent.readers import Columns, read
 
     if output is None and not as_json:
         raise errors.InvalidValue("Expected a place for the predictions: -o FILE.csv, or --json.")
@@ -236,7 +237,7 @@ def evaluate(
     Example: `reticent evaluate test.csv --model model/ --text note --label code --public`
     """
     from reticent.classifier import load
-    from reticent.sensitive.sources import Columns, read
+    from reticent.readers import Columns, read
 
     if public == (epsilon is not None):
         raise errors.InvalidValue("Expected --public for public test data, or --epsilon E for private data.")
@@ -278,7 +279,7 @@ def ledger(
     typer.echo(json.dumps(statement.json(), indent=2) if as_json else statement.text())
 
 
-def _encoder(name: str) -> Any:  # noqa: ANN401
+def _encoder(name: str) -> Any:
     from reticent import encoders
 
     known: dict[str, Any] = {"minilm": encoders.minilm, "efficientnet-lite0": encoders.efficientnet_lite0}

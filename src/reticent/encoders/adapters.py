@@ -36,7 +36,7 @@ class Recorder:
     rows: int
     gradients: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    def add(self, name: str, values: Any) -> None:  # noqa: ANN401
+    def add(self, name: str, values: Any) -> None:
         """Adds a layer's part."""
         self.gradients[name] = self.gradients[name] + values if name in self.gradients else values
 
@@ -48,12 +48,12 @@ class Adapter(Protocol):
     def name(self) -> str:
         """What it is called in a manifest."""
 
-    def start(self, module: Any) -> Start:  # noqa: ANN401
+    def start(self, module: Any) -> Start:
         """Returns the initial values, public."""
 
     def attached(
         self,
-        module: Any,  # noqa: ANN401
+        module: Any,
         values: Values,
         recorder: Recorder | None = None,
     ) -> AbstractContextManager[Sequence[Any]]:
@@ -79,7 +79,7 @@ class Film:
         """What it is called in a manifest."""
         return "film"
 
-    def start(self, module: Any) -> Start:  # noqa: ANN401
+    def start(self, module: Any) -> Start:
         """Returns the module's own scales and biases."""
         layers = _torch_side().norms(module)
         if not layers:
@@ -97,7 +97,7 @@ class Film:
     @contextmanager
     def attached(
         self,
-        module: Any,  # noqa: ANN401
+        module: Any,
         values: Values,
         recorder: Recorder | None = None,
     ) -> Iterator[Sequence[Any]]:
@@ -130,14 +130,14 @@ class LastLayer:
         """What it is called in a manifest."""
         return "last_layer"
 
-    def start(self, module: Any) -> Start:  # noqa: ANN401
+    def start(self, module: Any) -> Start:
         """Returns nothing."""
         return {}
 
     @contextmanager
     def attached(
         self,
-        module: Any,  # noqa: ANN401
+        module: Any,
         values: Values,
         recorder: Recorder | None = None,
     ) -> Iterator[Sequence[Any]]:
@@ -175,7 +175,7 @@ class Lora:
         """What it is called in a manifest."""
         return "lora"
 
-    def start(self, module: Any) -> Start:  # noqa: ANN401
+    def start(self, module: Any) -> Start:
         """Returns a from the seed and b = 0."""
         layers = _torch_side().linears(module, self.modules)
         if not layers:
@@ -193,7 +193,7 @@ class Lora:
     @contextmanager
     def attached(
         self,
-        module: Any,  # noqa: ANN401
+        module: Any,
         values: Values,
         recorder: Recorder | None = None,
     ) -> Iterator[Sequence[Any]]:
@@ -237,7 +237,7 @@ def head_parameters(width: int, classes: int) -> int:
     return classes * (width + 1)
 
 
-def features_with(encoder: Encoder, adapter: Adapter, values: Values, inputs: Any) -> Features:  # noqa: ANN401
+def features_with(encoder: Encoder, adapter: Adapter, values: Values, inputs: Any) -> Features:
     """Encodes inputs with an adapter: float32 of shape (n, width), under the guarantees of `Encoder`.
 
     Guarantees:
@@ -251,7 +251,7 @@ def features_with_each(
     encoder: Encoder,
     adapter: Adapter,
     sets: Sequence[Values],
-    inputs: Any,  # noqa: ANN401
+    inputs: Any,
 ) -> Features:
     """Encodes inputs with each of several sets of values; shape (sets, n, width). Inputs are prepared once."""
     if not any(sets):
@@ -273,14 +273,14 @@ def trainable(backend: Backend) -> Backend:
 _PARTS = ("weight", "bias")
 
 
-def _torch_side() -> Any:  # noqa: ANN401
+def _torch_side() -> Any:
     require("torch", extra=EXTRA)
     from reticent.encoders import attach
 
     return attach
 
 
-def _array(tensor: Any) -> npt.NDArray[np.float32]:  # noqa: ANN401
+def _array(tensor: Any) -> npt.NDArray[np.float32]:
     array: npt.NDArray[np.float32] = tensor.detach().float().cpu().numpy().copy()
     return array
 

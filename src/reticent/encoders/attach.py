@@ -35,7 +35,7 @@ class Swap(TorchFunctionMode):  # type: ignore[misc]
         super().__init__()
         self._replaced = replaced
 
-    def __torch_function__(self, func: Call, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
+    def __torch_function__(self, func: Call, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Looks for the weight where the function has it."""
         kwargs = kwargs or {}
         place = _WEIGHT_AT.get(func)
@@ -78,7 +78,7 @@ def linears(module: torch.nn.Module, ends: tuple[str, ...]) -> dict[str, torch.n
 def affine(name: str, weight: torch.Tensor, bias: torch.Tensor | None, recorder: Recorder | None) -> Call:
     """Returns a normalisation with another scale and bias, for `Swap`."""
 
-    def instead(func: Call, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
+    def instead(func: Call, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         normalise, channels_first = _NORMALISE[func]
         if recorder is None:
             return normalise((weight, bias), x, *args, **kwargs)
@@ -92,7 +92,7 @@ def affine(name: str, weight: torch.Tensor, bias: torch.Tensor | None, recorder:
 def low_rank(name: str, a: torch.Tensor, b: torch.Tensor, scale: float, recorder: Recorder | None) -> Call:
     """Returns a linear layer plus scale * (x a^T) b^T, for `Swap`."""
 
-    def instead(func: Call, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
+    def instead(func: Call, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         frozen = func(x, *args, **kwargs)
         if recorder is None:
             return frozen + ((x @ a.mT.to(x.dtype)) @ b.mT.to(x.dtype)) * scale
@@ -107,25 +107,25 @@ def low_rank(name: str, a: torch.Tensor, b: torch.Tensor, scale: float, recorder
 Pair = tuple[torch.Tensor | None, torch.Tensor | None]
 
 
-def _layer_norm(new: Pair, x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:  # noqa: ANN401
+def _layer_norm(new: Pair, x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     return functional.layer_norm(x, shape, *new, eps)
 
 
-def _group_norm(new: Pair, x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:  # noqa: ANN401
+def _group_norm(new: Pair, x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     return functional.group_norm(x, groups, *new, eps)
 
 
 def _batch_norm(
     new: Pair,
-    x: Any,  # noqa: ANN401
-    mean: Any,  # noqa: ANN401
-    var: Any,  # noqa: ANN401
-    weight: Any = None,  # noqa: ANN401
-    bias: Any = None,  # noqa: ANN401
+    x: Any,
+    mean: Any,
+    var: Any,
+    weight: Any = None,
+    bias: Any = None,
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
-) -> Any:  # noqa: ANN401
+) -> Any:
     return functional.batch_norm(x, mean, var, *new, False, momentum, eps)
 
 
@@ -147,7 +147,7 @@ class _Affine(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(
-        ctx: Any,  # noqa: ANN401
+        ctx: Any,
         hat: torch.Tensor,
         weight: torch.Tensor,
         bias: torch.Tensor | None,
@@ -160,7 +160,7 @@ class _Affine(torch.autograd.Function):  # type: ignore[misc]
         return _affine(hat, weight, bias, channels_first)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # noqa: ANN401
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         hat, weight = ctx.saved_tensors
         channels_first, name, recorder, biased = ctx.settings
         recorder.add(f"{name}.weight", _by_example(grad * hat, recorder.rows, weight.shape, channels_first))
@@ -177,7 +177,7 @@ class _LowRank(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(
-        ctx: Any,  # noqa: ANN401
+        ctx: Any,
         x: torch.Tensor,
         a: torch.Tensor,
         b: torch.Tensor,
@@ -191,7 +191,7 @@ class _LowRank(torch.autograd.Function):  # type: ignore[misc]
         return (inner @ b.mT.to(x.dtype)) * scale
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # noqa: ANN401
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x, inner, a, b = ctx.saved_tensors
         scale, name, recorder = ctx.settings
         grad = grad.to(b.dtype) * scale

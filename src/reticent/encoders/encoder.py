@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.encoders import cache as caching
 from reticent.encoders.packages import require
-from reticent.encoders.progress import Bar
+from reticent.numerics.progress import Bar
+from reticent.sensitive import cache as caching
 
 Item = tuple[npt.NDArray[Any], ...]  # one prepared example: arrays whose shapes follow from the example alone
 Features = npt.NDArray[np.float32]
@@ -99,13 +99,13 @@ class Encoder:
         """SHA-256 over weights and configuration, computed once."""
         return self.fingerprint()
 
-    def __call__(self, inputs: Any) -> Features:  # noqa: ANN401
+    def __call__(self, inputs: Any) -> Features:
         """Encodes a sequence of inputs."""
         examples = self._sequence(inputs)
         features = np.full((len(examples), self.width), np.nan, dtype=np.float32)
         kept = None if self.cache is None else caching.Cache(self.cache)
         try:
-            with errors.unremarked(), Bar(f"Encoding with {self.name}") as bar:
+            with errors.silenced(), Bar(f"Encoding with {self.name}") as bar:
                 for start in range(0, len(examples), self.chunk):
                     part = slice(start, start + self.chunk)
                     for done in self._encode(examples[part], features[part], kept):
@@ -115,11 +115,11 @@ class Encoder:
                 kept.close()
         return features
 
-    def passes(self, inputs: Any, attachments: Sequence[Callable[[], AbstractContextManager[object]]]) -> Features:  # noqa: ANN401
+    def passes(self, inputs: Any, attachments: Sequence[Callable[[], AbstractContextManager[object]]]) -> Features:
         """Encodes inputs once inside each context, and prepares them once for all; shape (contexts, n, width)."""
         examples = self._sequence(inputs)
         features = np.full((len(attachments), len(examples), self.width), np.nan, dtype=np.float32)
-        with errors.unremarked(), Bar(f"Encoding with {self.name}") as bar:
+        with errors.silenced(), Bar(f"Encoding with {self.name}") as bar:
             for start in range(0, len(examples), self.chunk):
                 items = self.backend.prepare(examples[start : start + self.chunk])
                 for done, attached in enumerate(attachments):
@@ -129,11 +129,11 @@ class Encoder:
                     bar.show((start + len(items) * (done + 1) / len(attachments)) / len(examples))
         return features
 
-    def prepare(self, inputs: Any) -> list[Item | None]:  # noqa: ANN401
+    def prepare(self, inputs: Any) -> list[Item | None]:
         """Returns inputs as the model reads them, None for what cannot be used. SENSITIVE."""
         examples = self._sequence(inputs)
         parts = (examples[start : start + self.chunk] for start in range(0, len(examples), self.chunk))
-        with errors.unremarked():
+        with errors.silenced():
             return [item for part in parts for item in self.backend.prepare(part)]
 
     def wipe_cache(self) -> None:
@@ -150,7 +150,7 @@ class Encoder:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "backend"}
 
-    def _sequence(self, inputs: Any) -> Sequence[object]:  # noqa: ANN401
+    def _sequence(self, inputs: Any) -> Sequence[object]:
         whole = isinstance(inputs, str | bytes | dict | set | frozenset) or getattr(inputs, "ndim", 1) == 0
         table = getattr(inputs, "ndim", 1) > 1 and not isinstance(inputs, np.ndarray)
         if whole or table or not hasattr(inputs, "__len__") or not hasattr(inputs, "__iter__"):
@@ -245,7 +245,7 @@ def stacked(batch: Sequence[Item], rows: int) -> Item:
     return tuple(np.stack(arrays) for arrays in zip(*full, strict=True))
 
 
-def tensors(module: Any, item: Item) -> tuple[Any, ...]:  # noqa: ANN401
+def tensors(module: Any, item: Item) -> tuple[Any, ...]:
     """Returns stacked items as tensors, where the module's weights are."""
     torch = require("torch", extra="reticent[torch]")
     weight = next(module.parameters(), None)
@@ -253,7 +253,7 @@ def tensors(module: Any, item: Item) -> tuple[Any, ...]:  # noqa: ANN401
     return tuple(torch.from_numpy(array).to(device) for array in item)
 
 
-def inference(module: Any, embed: Callable[[tuple[Any, ...]], Any]) -> Callable[[Item], npt.NDArray[Any]]:  # noqa: ANN401
+def inference(module: Any, embed: Callable[[tuple[Any, ...]], Any]) -> Callable[[Item], npt.NDArray[Any]]:
     """Returns `embed` as a function of arrays, without gradients."""
     torch = require("torch", extra="reticent[torch]")
 
@@ -295,7 +295,7 @@ def sha256_of_files(files: Sequence[Path], *settings: str) -> str:
     return sha256(*parts, *(setting.encode() for setting in settings))
 
 
-def sha256_of_weights(module: Any, *settings: str) -> str:  # noqa: ANN401
+def sha256_of_weights(module: Any, *settings: str) -> str:
     """Returns the SHA-256 of a torch module's weights and settings; a pooler is left out, because nothing reads it."""
     parts: list[bytes] = [setting.encode() for setting in settings]
     for name, tensor in sorted(module.state_dict().items()):
@@ -306,5 +306,5 @@ def sha256_of_weights(module: Any, *settings: str) -> str:  # noqa: ANN401
     return sha256(*parts)
 
 
-def _bytes_dtype() -> Any:  # noqa: ANN401
+def _bytes_dtype() -> Any:
     return require("torch", extra="reticent[torch]").uint8

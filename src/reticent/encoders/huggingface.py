@@ -46,7 +46,7 @@ def hf(name: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = N
     )
 
 
-def _config(source: str) -> Any:  # noqa: ANN401
+def _config(source: str) -> Any:
     transformers = require("transformers", extra=text.EXTRA)
     try:
         return text.quietly(transformers.AutoConfig.from_pretrained, source, local_files_only=Path(source).is_dir())
@@ -55,7 +55,7 @@ def _config(source: str) -> Any:  # noqa: ANN401
         raise errors.ReticentError(sentence) from error
 
 
-def _reads_images(config: Any) -> bool:  # noqa: ANN401
+def _reads_images(config: Any) -> bool:
     words, pixels = hasattr(config, "vocab_size"), hasattr(config, "num_channels")
     if words == pixels:
         raise errors.ReticentError("Expected a model of texts or of images; wrap(...) takes any other.")
@@ -71,12 +71,12 @@ def _content(source: str, example: object) -> bytes | None:
     return images.content(example) if _kind(source) else text.content(example)
 
 
-def _tokenizer(source: str) -> Any:  # noqa: ANN401
+def _tokenizer(source: str) -> Any:
     load = require("transformers", extra=text.EXTRA).AutoTokenizer.from_pretrained
     return text.quietly(load, source, local_files_only=Path(source).is_dir())
 
 
-def _processor(source: str) -> Any:  # noqa: ANN401
+def _processor(source: str) -> Any:
     require("PIL.Image", extra=images.EXTRA)
     load = require("transformers", extra=text.EXTRA).AutoImageProcessor.from_pretrained
     return text.quietly(load, source, local_files_only=Path(source).is_dir())
@@ -98,20 +98,20 @@ def _load(source: str) -> Backend:
     return images.backend(model, partial(_pooled, model, first), partial(_pixels, processor), width=_width(config))
 
 
-def _width(config: Any) -> int:  # noqa: ANN401
+def _width(config: Any) -> int:
     if hasattr(config, "hidden_size"):
         return int(config.hidden_size)
     return int(config.hidden_sizes[-1])  # convolutional models have a width per stage
 
 
-def _pooled(model: Any, first: bool, pixels: Any) -> Any:  # noqa: ANN401
+def _pooled(model: Any, first: bool, pixels: Any) -> Any:
     hidden = model(pixel_values=pixels).last_hidden_state
     if hidden.ndim == 4:
         return hidden.mean((2, 3))
     return hidden[:, 0] if first else hidden.mean(1)
 
 
-def _pixels(processor: Any, image: Any) -> npt.NDArray[np.float32]:  # noqa: ANN401
+def _pixels(processor: Any, image: Any) -> npt.NDArray[np.float32]:
     pixels: npt.NDArray[np.float32] = processor(images=[image], return_tensors="np")["pixel_values"][0]
     return pixels
 

@@ -70,7 +70,7 @@ def timm(name: str, *, cache: str | os.PathLike[str] | None = None) -> Encoder:
     )
 
 
-def read(example: object) -> Any:  # noqa: ANN401
+def read(example: object) -> Any:
     """Returns an input as an RGB image, None if it is none. Nothing is said about why."""
     pil = require("PIL.Image", extra=EXTRA)
     with warnings.catch_warnings():
@@ -102,7 +102,7 @@ def content(example: object) -> bytes | None:
 
 
 def backend(
-    module: Any,  # noqa: ANN401
+    module: Any,
     features: Callable[[Any], Any],
     pixels: Callable[[Any], npt.NDArray[np.float32]],
     *,
@@ -123,7 +123,7 @@ def backend(
     def prepare(examples: Sequence[object]) -> list[Item | None]:
         return [_item(example, pixels) for example in examples]
 
-    def embed(item: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    def embed(item: tuple[Any, ...]) -> Any:
         return features(item[0])
 
     return Backend(
@@ -158,7 +158,7 @@ def _load_lite0() -> Backend:
     return backend(network, lambda x: network.extract_features(x).mean((2, 3)), _pixels_lite0, width=1280)
 
 
-def _pixels_lite0(image: Any) -> npt.NDArray[np.float32]:  # noqa: ANN401
+def _pixels_lite0(image: Any) -> npt.NDArray[np.float32]:
     small = np.asarray(image.resize((_PIXELS, _PIXELS), _BICUBIC), dtype=np.float32)
     return ((small - np.float32(127)) / np.float32(128)).transpose(2, 0, 1)
 
@@ -186,7 +186,7 @@ def _load_timm(name: str) -> Backend:
     return backend(network, network, partial(_pixels_timm, settings=settings), width=int(network.num_features))
 
 
-def _pixels_timm(image: Any, settings: dict[str, Any]) -> npt.NDArray[np.float32]:  # noqa: ANN401
+def _pixels_timm(image: Any, settings: dict[str, Any]) -> npt.NDArray[np.float32]:
     """Resizes the shorter side, crops the centre and normalises, as timm evaluates its models (without torchvision)."""
     _, height, width = settings["input_size"]
     scale = max(height / image.height, width / image.width) / settings.get("crop_pct", 1.0)

@@ -6,7 +6,7 @@ from typing import Any
 from reticent import errors
 
 
-def require(module: str, *, extra: str) -> Any:  # noqa: ANN401
+def require(module: str, *, extra: str) -> Any:
     """Imports a module of an optional extra.
 
     >>> require("no_such_package", extra="reticent[torch]")

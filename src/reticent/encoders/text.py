@@ -58,7 +58,7 @@ def rows(item: Item) -> int:
     return max(4, min(16, 2048 // len(item[0])))
 
 
-def backend(model: Any, tokenizer: Any, *, width: int, tokens: int) -> Backend:  # noqa: ANN401
+def backend(model: Any, tokenizer: Any, *, width: int, tokens: int) -> Backend:
     """Returns the backend of a transformers text model: mean of the last hidden states over the text's own tokens."""
     model.requires_grad_(False)  # public weights stay as they are; adapters bring their own
     pad = tokenizer.pad_token_id or 0
@@ -73,7 +73,7 @@ def backend(model: Any, tokenizer: Any, *, width: int, tokens: int) -> Backend: 
                 items[i] = _padded(ids or [pad], pad, tokens)
         return items
 
-    def embed(item: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    def embed(item: tuple[Any, ...]) -> Any:
         ids, mask = item
         hidden = model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
         weights = mask.unsqueeze(-1).float()
@@ -90,7 +90,7 @@ def backend(model: Any, tokenizer: Any, *, width: int, tokens: int) -> Backend: 
     )
 
 
-def quietly(load: Callable[..., Any], source: str, **settings: Any) -> Any:  # noqa: ANN401
+def quietly(load: Callable[..., Any], source: str, **settings: Any) -> Any:
     """Calls a from_pretrained without its progress bars and remarks, and puts them back."""
     logging = require("transformers.utils.logging", extra=EXTRA)
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -104,7 +104,7 @@ def quietly(load: Callable[..., Any], source: str, **settings: Any) -> Any:  # n
             logging.enable_progress_bar()
 
 
-def load_model(source: str, *, local: bool) -> Any:  # noqa: ANN401
+def load_model(source: str, *, local: bool) -> Any:
     """Loads a transformers model for inference. Eager attention: others choose kernels by what is in the batch."""
     require("torch", extra=EXTRA)
     transformers = require("transformers", extra=EXTRA)

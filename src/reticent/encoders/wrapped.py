@@ -91,13 +91,13 @@ def _objects(examples: Sequence[object]) -> list[Item | None]:
     return items
 
 
-def _module(module: Any, item: tuple[Any, ...]) -> Any:  # noqa: ANN401
+def _module(module: Any, item: tuple[Any, ...]) -> Any:
     with evaluating(module):
         return module(item[0])
 
 
 @contextlib.contextmanager
-def evaluating(module: Any) -> Iterator[None]:  # noqa: ANN401
+def evaluating(module: Any) -> Iterator[None]:
     """Puts a module in evaluation mode, and every part of it back as it was."""
     training = [part for part in module.modules() if part.training]
     module.eval()

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.selection import SCALE, count_step
+from reticent.privacy.selection import SCALE, count_step
 
 __all__ = ["SCALE", "Rows", "scale_and_room", "snap"]
 

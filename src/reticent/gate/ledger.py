@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from reticent import accounting, errors, events
+from reticent import errors
 from reticent.budget import Budget
-from reticent.events import Event
-from reticent.statement import Act, Spend, Statement
+from reticent.privacy import accounting, events
+from reticent.privacy.events import Event
+from reticent.privacy.statement import Act, Spend, Statement
 
 FILE_NAME = "ledger.sqlite"
 VERSION = 1

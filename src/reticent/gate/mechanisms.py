@@ -8,11 +8,12 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from reticent import errors, events, selection
+from reticent import errors
 from reticent.gate import grid
-from reticent.gate.bounds import LabelSums
+from reticent.gate.label_sums import LabelSums
 from reticent.gate.noise import NoiseSource
 from reticent.labels import Label, in_public_order
+from reticent.privacy import events, selection
 
 Ints = npt.NDArray[np.int64]
 STANDS_OUT = 2.0  # deviations of pure noise: of a hundred known labels without examples, two have a row by chance
@@ -50,25 +51,25 @@ class SelectLabels:
     test: Callable[[int], float] | None = None
 
     @property
-    def rule(self) -> selection.CountRule:
+    def law(self) -> selection.CountLaw:
         """The formulas behind it."""
         if self.test is not None:
-            return selection.BinaryTestRule(self.event.epsilon, self.test)
-        return selection.rule(self.event)
+            return selection.BinaryTestLaw(self.event.epsilon, self.test)
+        return selection.law(self.event)
 
     @classmethod
     def by_test(cls, epsilon: float, test: Callable[[int], float]) -> "SelectLabels":
         """The paper's generic construction: keeps the labels that any epsilon-DP test of their counts passes."""
-        return cls(selection.BinaryTestRule(epsilon, test).event, test)
+        return cls(selection.BinaryTestLaw(epsilon, test).event, test)
 
     def release_probability(self, sizes: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Returns the probability that a label with this many examples is released."""
-        return self.rule.release_probability(sizes)
+        return self.law.release_probability(sizes)
 
     def __call__(self, value: Mapping[Label, int], *, rng: NoiseSource) -> tuple[Label, ...]:
         """Returns the released labels of a mapping from label to count, in public order."""
-        rule = self.rule
-        coin_of = {size: rule.coin(size) for size in set(value.values())}
+        law = self.law
+        coin_of = {size: law.coin(size) for size in set(value.values())}
         passed = rng.coins([coin_of[size] for size in value.values()])
         return in_public_order(label for label, kept in zip(value, passed, strict=True) if kept)
 
@@ -160,7 +161,7 @@ class JointGaussian:
 
     def release_probability(self, sizes: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Returns the probability that an unknown label with this many examples is released."""
-        return selection.rule(self.event).release_probability(sizes)
+        return selection.law(self.event).release_probability(sizes)
 
     def __call__(self, value: LabelSums, *, rng: NoiseSource) -> NoisySums:
         """Returns noisy sums; blocks of labels that do not pass are never drawn, which changes no law."""

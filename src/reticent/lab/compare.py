@@ -11,9 +11,9 @@ import numpy as np
 from reticent import errors
 from reticent.budget import Budget
 from reticent.classifier import ContinualClassifier
-from reticent.evaluation import AccuracyMatrix
 from reticent.gate.noise import NoiseSource
-from reticent.lab.streams import Stream
+from reticent.lab.data.streams import Stream
+from reticent.lab.evaluation import AccuracyMatrix
 from reticent.labels import in_public_order
 from reticent.policies import Policy, PublicLabels
 from reticent.released.model import Encode
@@ -112,7 +112,7 @@ def compare(
 
 
 def _prepared(
-    inputs: Any,  # noqa: ANN401
+    inputs: Any,
     encoder: Encode | None,
     learners: Mapping[str, Learner] | None,
     size: int,
@@ -136,10 +136,10 @@ def _goes_through(learner: Learner, encoder: Encode) -> bool:
 def _trial(
     name: str,
     learner: Learner,
-    inputs: Any,  # noqa: ANN401
-    labels: Any,  # noqa: ANN401
-    task: Any,  # noqa: ANN401
-    held_out: Any,  # noqa: ANN401
+    inputs: Any,
+    labels: Any,
+    task: Any,
+    held_out: Any,
     tasks: int,
     policy: Policy,
     budget: Budget,
@@ -169,5 +169,5 @@ def _trial(
     return Trial(name, matrix.average_accuracy, matrix.forgetting, seconds, storage)
 
 
-def _rows(inputs: Any, mine: Any) -> Any:  # noqa: ANN401
+def _rows(inputs: Any, mine: Any) -> Any:
     return inputs[mine].tolist() if inputs.dtype == object else inputs[mine]

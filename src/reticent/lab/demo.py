@@ -12,15 +12,17 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
-from reticent import errors, planning, selection
+from reticent import errors
 from reticent.budget import Budget
 from reticent.classifier import ContinualClassifier, load
 from reticent.encoders import minilm
-from reticent.evaluation import AccuracyMatrix
-from reticent.lab import attacks, datasets
+from reticent.lab.attack import label_attack
+from reticent.lab.data import datasets
+from reticent.lab.evaluation import AccuracyMatrix
 from reticent.labels import Taxonomy
 from reticent.policies import PublicLabels, ReleasedLabels
-from reticent.report import page, plots, tables
+from reticent.privacy import planning, selection
+from reticent.report import page, plots, terminal
 from reticent.sensitive.learners.cosine import Cosine
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -75,12 +77,12 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
     }
     curves = {name: matrix.after_each_task.tolist() for name, (_, matrix) in runs.items()}
     ends = {name: (matrix.forgetting, len(model.classes_)) for name, (model, matrix) in runs.items()}
-    say(tables.stream_table(curves, hospital.data.chapter_names, ends))
+    say(terminal.stream_table(curves, hospital.data.chapter_names, ends))
     model = runs["released labels, ours"][0]
     released = _released(hospital, model)
-    groups = tables.by_size(released)
+    groups = terminal.by_size(released)
     say("   Which labels were released, by their number of examples (we may look: this data is public):")
-    say(tables.sizes_table(groups))
+    say(terminal.sizes_table(groups))
     model.set_params(encoder=minilm()).save(out / "model")
     again = load(out / "model")
     guesses = dict(zip(UNSEEN, again.predict(list(UNSEEN)).tolist(), strict=True))
@@ -107,9 +109,9 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
     }
 
 
-def _leak() -> list[attacks.Result]:
-    results = attacks.attack_labels(BUDGET, trials=4_000, fits=100)
-    return [results[0], *(r for r in results if r.remedy and r.game == attacks.ALONE)]
+def _leak() -> list[label_attack.Result]:
+    results = label_attack.attack_labels(BUDGET, trials=4_000, fits=100)
+    return [results[0], *(r for r in results if r.remedy and r.game == label_attack.ALONE)]
 
 
 def _hospital() -> Hospital:
@@ -137,7 +139,7 @@ def _learn(
 def _released(hospital: Hospital, model: ContinualClassifier) -> list[tuple[int, bool, float]]:
     """Returns size, whether it was released, and the planned probability of each label; public data, so it may."""
     counts = Counter(b for b, held in zip(hospital.data.blocks, hospital.data.held_out, strict=True) if not held)
-    rule = selection.rule(planning.joint_gaussian(BUDGET, planning.DEFAULT_COUNT_WEIGHT))
+    rule = selection.law(planning.joint_gaussian(BUDGET, planning.DEFAULT_COUNT_WEIGHT))
     known = set(model.classes_)
     return [(size, block in known, float(rule.release_probability(size))) for block, size in counts.items()]
 
@@ -146,7 +148,7 @@ def _report(
     hospital: Hospital,
     runs: dict[str, tuple[ContinualClassifier, AccuracyMatrix]],
     released: list[tuple[int, bool, float]],
-    games: list[attacks.Result],
+    games: list[label_attack.Result],
     guesses: dict[str, str],
 ) -> str:
     chapters = hospital.data.chapter_names

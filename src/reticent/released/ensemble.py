@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent import errors, norms
+from reticent import errors
 from reticent.encoders.adapters import Adapter, Film, LastLayer, Lora, features_with_each, last_layer
 from reticent.encoders.encoder import Encoder
 from reticent.labels import LabelSpace
+from reticent.numerics import rows as norms
 from reticent.released import aggregate as rules
 from reticent.released.aggregate import Aggregate, Logits, argmax
-from reticent.released.model import Encode, Floats, Scorer, features_of, live_rows
+from reticent.released.model import Encode, Floats, Scorer, features_of, learned_rows
 from reticent.released.release import Release
 
 WEIGHT, BIAS, ROWS = "head.weight", "head.bias", "rows"
@@ -43,7 +44,7 @@ class Ensemble:
     def scorer(self, releases: Sequence[Release], labels: LabelSpace) -> Scorer:
         """Returns the classifier over the labels that any head knows."""
         members = [release.parameters for release in releases if ROWS in release.parameters]
-        rows = live_rows(releases)
+        rows = learned_rows(releases)
         return Scorer(
             rows,
             np.zeros(0, np.int64),
@@ -52,7 +53,7 @@ class Ensemble:
             partial(self._score, members=members, rows=rows),
         )
 
-    def _embed(self, inputs: Any, encoder: Encode | None, members: Sequence[Mapping[str, Any]]) -> Floats:  # noqa: ANN401
+    def _embed(self, inputs: Any, encoder: Encode | None, members: Sequence[Mapping[str, Any]]) -> Floats:
         """Features of shape (n, K), or (n, tasks, K) where every task adapts the encoder."""
         sets = [adapter_values(member) for member in members]
         if not any(sets):
@@ -61,7 +62,7 @@ class Ensemble:
             raise errors.InvalidValue("Expected the encoder that this model's adapters belong to.")
         return np.moveaxis(features_with_each(encoder, self.adapter, sets, inputs), 0, 1)
 
-    def _score(self, features: Floats, members: Sequence[Mapping[str, Any]], rows: npt.NDArray[np.int64]) -> Any:  # noqa: ANN401
+    def _score(self, features: Floats, members: Sequence[Mapping[str, Any]], rows: npt.NDArray[np.int64]) -> Any:
         logits = []
         for t, member in enumerate(members):
             mine = features[:, t] if features.ndim == 3 else features

@@ -82,7 +82,7 @@ class Model:
     def _scorer(self) -> Scorer:
         return self.rule.scorer([release for release in self.releases if release.parameters], self.labels)
 
-    def scores(self, inputs: Any, encoder: Encode | None) -> Scores:  # noqa: ANN401
+    def scores(self, inputs: Any, encoder: Encode | None) -> Scores:
         """Returns one score per example and known label."""
         if len(self.labels) > _MOST_SCORES:
             raise errors.InvalidValue(
@@ -94,7 +94,7 @@ class Model:
             scores[:, self._scorer.rows] = self._scorer.score(embedded)
         return scores
 
-    def top(self, inputs: Any, encoder: Encode | None, k: int) -> tuple[Ints, Scores]:  # noqa: ANN401
+    def top(self, inputs: Any, encoder: Encode | None, k: int) -> tuple[Ints, Scores]:
         """Returns the rows of the k best labels of each example and their scores, best first; row -1 is no label."""
         scorer = self._scorer
         embedded = scorer.embed(inputs, encoder)
@@ -112,7 +112,7 @@ class Model:
         scores[:, found : found + len(more)] = scorer.otherwise
         return best, scores
 
-    def answers(self, inputs: Any, encoder: Encode | None) -> Ints:  # noqa: ANN401
+    def answers(self, inputs: Any, encoder: Encode | None) -> Ints:
         """Returns the row of the best label of each example, -1 for none; one at a time.
 
         A product's last bits depend on where in its block a row stands, so in blocks one example could change the
@@ -135,12 +135,12 @@ class Model:
         return named
 
 
-def features_of(inputs: Any, encoder: Encode | None) -> Floats:  # noqa: ANN401
+def features_of(inputs: Any, encoder: Encode | None) -> Floats:
     """Returns inputs as features."""
     return np.asarray(inputs) if encoder is None else np.asarray(encoder(inputs))
 
 
-def live_rows(releases: Sequence[Release]) -> Ints:
+def learned_rows(releases: Sequence[Release]) -> Ints:
     """Returns the rows of the label space that have parameters in any release, ascending."""
     rows = [release.parameters["rows"] for release in releases if "rows" in release.parameters]
     return np.unique(np.concatenate(rows)).astype(np.int64) if rows else np.zeros(0, np.int64)

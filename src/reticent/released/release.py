@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from reticent.events import Event
 from reticent.labels import LabelSpace
+from reticent.privacy.events import Event
 
 Array = npt.NDArray[np.generic]
 

@@ -13,8 +13,9 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from reticent import errors, events
+from reticent import errors
 from reticent.labels import Label, LabelSpace, labels_from_json, labels_to_json
+from reticent.privacy import events
 from reticent.released.release import Release
 
 MANIFEST = "manifest.json"

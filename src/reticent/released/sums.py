@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent import errors, norms
+from reticent import errors
 from reticent.labels import LabelSpace
+from reticent.numerics import rows as norms
 from reticent.released import denoise
-from reticent.released.model import Floats, Scorer, features_of, live_rows
+from reticent.released.model import Floats, Scorer, features_of, learned_rows
 from reticent.released.release import Release
 
 _COMBINATIONS = {"rank_one": denoise.rank_one, "total": denoise.total}
@@ -33,7 +34,7 @@ class Sums:
 
     def scorer(self, releases: Sequence[Release], labels: LabelSpace) -> Scorer:
         """Returns the classifier; labels whose weights are zero may not win, and cost no time."""
-        rows = live_rows(releases)
+        rows = learned_rows(releases)
         weights = self._weights(releases, rows, len(labels))
         able = np.any(weights != 0, axis=1)
         score = partial(_products, weights=np.ascontiguousarray(weights[able]))

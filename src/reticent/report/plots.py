@@ -11,8 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from reticent import confidence, errors, planning
+from reticent import errors
 from reticent.budget import Budget
+from reticent.privacy import confidence, planning
 from reticent.report import page
 
 # Okabe and Ito: told apart with every kind of colour vision, and by lightness in print.

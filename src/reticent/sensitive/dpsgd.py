@@ -14,8 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from reticent import errors, events
+from reticent import errors
 from reticent.gate.noise import NoiseSource
+from reticent.privacy import events
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -289,7 +290,7 @@ def unflattened(values: Floats, like: Parameters) -> dict[str, npt.NDArray[np.fl
 
 def _draw(rng: NoiseSource, size: int, rate: float, sigma: float, parameters: int) -> tuple[Ints, Ints]:
     """Draws a batch by exact coins, and a step's noise: always in this order, so that seeded runs repeat."""
-    rows = np.arange(size) if rate == 1 else rng.heads(size, lambda mp: mp.mpf(rate))
+    rows = np.arange(size) if rate == 1 else rng.successes(size, lambda mp: mp.mpf(rate))
     return rows, rng.rounded_gaussian(sigma, parameters)
 
 

@@ -168,7 +168,7 @@ class ModuleGradients:
 
     def __init__(
         self,
-        module: Any,  # noqa: ANN401
+        module: Any,
         items: Sequence[Item | None],
         labels: Ints,
         classes: int,
@@ -225,7 +225,7 @@ class ModuleGradients:
             _by_block(record, add, batch, self._labels[rows[places]], count)
         return sums
 
-    def _loss(self, values: Any, inputs: tuple[Any, ...], label: Any) -> Any:  # noqa: ANN401
+    def _loss(self, values: Any, inputs: tuple[Any, ...], label: Any) -> Any:
         torch = self._torch
         with torch.autocast(inputs[0].device.type, dtype=torch.bfloat16, enabled=self._engine.bf16):
             logits = torch.func.functional_call(self._module, values, tuple(part.unsqueeze(0) for part in inputs))
@@ -322,7 +322,7 @@ def _every_row(features: Floats) -> Floats:
     return np.repeat(_first_row(features)[:1], len(features), axis=0)
 
 
-def _as_rows(tensor: Any) -> Floats:  # noqa: ANN401
+def _as_rows(tensor: Any) -> Floats:
     rows: Floats = tensor.detach().double().cpu().numpy()
     return rows.reshape(len(rows), -1)
 
@@ -332,7 +332,7 @@ def _counting(frozen: set[int]) -> Iterator[list[int]]:
     """Counts the bytes that a forward pass keeps for the backward pass, without frozen weights."""
     saved = [0]
 
-    def pack(tensor: Any) -> Any:  # noqa: ANN401
+    def pack(tensor: Any) -> Any:
         saved[0] += 0 if tensor.data_ptr() in frozen else tensor.nbytes
         return tensor
 

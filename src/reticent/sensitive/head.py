@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from reticent import errors, norms
+from reticent import errors
+from reticent.numerics import rows as norms
 from reticent.released.ensemble import BIAS, WEIGHT
 from reticent.sensitive.dpsgd import Floats, Ints, Parameters, Scales
 

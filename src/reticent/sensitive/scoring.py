@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 
-from reticent import accounting, events
 from reticent.budget import Budget
 from reticent.gate import grid
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import GaussianSum
 from reticent.gate.noise import NoiseSource
 from reticent.labels import canonical
+from reticent.privacy import accounting, events
 from reticent.released.model import Encode, Model
 from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.task import Task

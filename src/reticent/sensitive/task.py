@@ -40,7 +40,7 @@ class Task:
 
     __slots__ = ("inputs", "labels", "name", "units")
 
-    def __init__(self, inputs: Any, labels: Any, units: Any = None, *, name: str = "task") -> None:  # noqa: ANN401
+    def __init__(self, inputs: Any, labels: Any, units: Any = None, *, name: str = "task") -> None:
         self.inputs: Sequence[object] | npt.NDArray[Any] = _inputs(inputs)
         self.labels = _column("labels", labels, self.inputs)
         self.name = name
@@ -72,7 +72,7 @@ class Task:
         return Task(inputs, [self.labels[i] for i in kept], name=self.name)
 
 
-def _inputs(values: Any) -> Sequence[object] | npt.NDArray[Any]:  # noqa: ANN401
+def _inputs(values: Any) -> Sequence[object] | npt.NDArray[Any]:
     """Arrays and frames of numbers stay arrays; a column of anything else is a list."""
     if isinstance(values, np.ndarray):
         return values if values.ndim > 1 else _cells(values)
@@ -82,7 +82,7 @@ def _inputs(values: Any) -> Sequence[object] | npt.NDArray[Any]:  # noqa: ANN401
     return _numbers(values, inside) if inside else _cells(values)
 
 
-def _numbers(values: Any, kinds: Sequence[object]) -> npt.NDArray[np.float64]:  # noqa: ANN401
+def _numbers(values: Any, kinds: Sequence[object]) -> npt.NDArray[np.float64]:
     """Returns a frame of pandas or polars as numbers; NaN where one is missing.
 
     One type whatever the cells hold: that of `to_numpy` depends on whether a number is missing.
@@ -96,7 +96,7 @@ def _numbers(values: Any, kinds: Sequence[object]) -> npt.NDArray[np.float64]:  
         raise errors.InvalidValue(_NO_FEATURES) from None  # its cause would show a cell
 
 
-def _cells(values: Any) -> list[object]:  # noqa: ANN401
+def _cells(values: Any) -> list[object]:
     """Returns a column as Python objects, whatever library holds it; None where a cell cannot be read."""
     if _is_time(getattr(values, "dtype", None)) and hasattr(values, "to_physical"):
         values = values.to_physical()  # polars stops at a date beyond the calendar
@@ -109,7 +109,7 @@ def _cells(values: Any) -> list[object]:  # noqa: ANN401
     return [_cell(cell, i) for i in range(len(values))]
 
 
-def _listed(values: Any) -> list[object] | None:  # noqa: ANN401
+def _listed(values: Any) -> list[object] | None:
     """Returns a column at once, None where some cell cannot be read: then it must be found out which."""
     dates = isinstance(values, np.ndarray) and values.dtype.kind in "mM"  # a missing one would become a number
     ways = ("tolist", "to_pylist") if getattr(values, "ndim", 1) == 1 and not dates else ()
@@ -146,7 +146,7 @@ def _is_time(kind: object) -> bool:
     return bool(getattr(kind, "is_temporal", bool)())
 
 
-def _column(name: str, values: Any, inputs: Sequence[object] | npt.NDArray[Any]) -> list[object]:  # noqa: ANN401
+def _column(name: str, values: Any, inputs: Sequence[object] | npt.NDArray[Any]) -> list[object]:
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise errors.InvalidValue(f"Expected {name} with one dimension, got {values.ndim}.")
     column = _cells(values)

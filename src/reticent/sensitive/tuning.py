@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent import accounting, errors, events, renyi
+from reticent import errors
 from reticent.budget import Budget
 from reticent.encoders.adapters import last_layer
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
-from reticent.gate.runs import number_of_runs
+from reticent.gate.repeats import number_of_runs
 from reticent.labels import LabelSpace, canonical, in_public_order
 from reticent.policies import PublicLabels
+from reticent.privacy import accounting, events, renyi
+from reticent.privacy.statement import UNCOVERED
 from reticent.released.ensemble import ROWS
 from reticent.released.model import Encode, Model
 from reticent.released.release import Release
@@ -30,7 +32,6 @@ from reticent.sensitive import dpsgd
 from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.learners.peft import PeftEnsemble, gradients_of, prepared, refuse_untrainable
 from reticent.sensitive.task import Task
-from reticent.statement import UNCOVERED
 
 LEARNING_RATES = (1e-7, 1e-2)
 CLIP_NORMS = (0.2, 10.0)
@@ -46,8 +47,8 @@ Accuracy = Callable[[PeftEnsemble, events.DpSgd, NoiseSource], float]
 
 def tune(
     learner: PeftEnsemble,
-    inputs: Any,  # noqa: ANN401
-    labels: Any,  # noqa: ANN401
+    inputs: Any,
+    labels: Any,
     *,
     budget: Budget,
     encoder: Encode | None = None,
@@ -82,8 +83,8 @@ def tune(
 
 def tune_uncounted(
     learner: PeftEnsemble,
-    inputs: Any,  # noqa: ANN401
-    labels: Any,  # noqa: ANN401
+    inputs: Any,
+    labels: Any,
     *,
     budget: Budget,
     encoder: Encode | None = None,
@@ -146,8 +147,8 @@ def private_selection(
 
 def tune_privately(
     learner: PeftEnsemble,
-    inputs: Any,  # noqa: ANN401
-    labels: Any,  # noqa: ANN401
+    inputs: Any,
+    labels: Any,
     *,
     policy: PublicLabels,
     public_validation: tuple[Any, Any],
@@ -155,7 +156,7 @@ def tune_privately(
     ledger: Ledger,
     rng: NoiseSource | None = None,
     encoder: Encode | None = None,
-    units: Any = None,  # noqa: ANN401
+    units: Any = None,
     name: str = "tuning",
     mean_runs: float = 20.0,
     eta: float = 0.0,
@@ -195,7 +196,7 @@ def tune_privately(
     rng = NoiseSource.from_os() if rng is None else rng
     event = private_selection(learner, budget, encoder=encoder, mean_runs=mean_runs, eta=eta)
     task = Task(inputs, labels, units, name=name).capped(budget.examples_per_person)
-    with errors.unremarked():
+    with errors.silenced():
         accuracy = _accuracy(learner, _Examples.of(task, policy), _Examples.of(held_out, policy), policy.space, encoder)
 
     row = ledger.spend(event, task=name, private=rng.private)
@@ -279,8 +280,8 @@ def split(size: int, seed: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.i
 
 def _search(
     learner: PeftEnsemble,
-    inputs: Any,  # noqa: ANN401
-    labels: Any,  # noqa: ANN401
+    inputs: Any,
+    labels: Any,
     budget: Budget,
     encoder: Encode | None,
     trials: int,
@@ -300,7 +301,7 @@ def _search(
     accuracy = _accuracy(here, examples.at(part), examples.at(rest), policy.space, encoder)
     rng = NoiseSource.seeded(seed)
 
-    def settings(trial: Any) -> PeftEnsemble:  # noqa: ANN401
+    def settings(trial: Any) -> PeftEnsemble:
         batch, learning_rate, clip_norm = _ranges(here)
         return _candidate(
             here,
@@ -309,7 +310,7 @@ def _search(
             trial.suggest_float("clip_norm", *clip_norm, log=True),
         )
 
-    def objective(trial: Any) -> float:  # noqa: ANN401
+    def objective(trial: Any) -> float:
         candidate = settings(trial)
         event = candidate.calibrate(events.Public(), budget, rate=candidate.rate, steps=candidate.steps)
         return accuracy(candidate, event, rng)
@@ -383,7 +384,7 @@ def _public_task(validation: object) -> Task:
     return task
 
 
-def _optuna() -> Any:  # noqa: ANN401
+def _optuna() -> Any:
     try:
         import_module("torch")  # of its Gaussian process
         return import_module("optuna")
@@ -395,12 +396,12 @@ def _optuna() -> Any:  # noqa: ANN401
 def _unseen() -> Iterator[None]:
     """Swallows bars, warnings and whatever else an encoder prints in each run: who sees them can count."""
     quiet = io.StringIO()
-    with errors.unremarked(), contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
+    with errors.silenced(), contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
         yield
 
 
 @contextlib.contextmanager
-def _quiet(optuna: Any) -> Iterator[None]:  # noqa: ANN401
+def _quiet(optuna: Any) -> Iterator[None]:
     """Keeps scores out of logs."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent import events
 from reticent.budget import Budget
-from reticent.gate import bounds, grid
+from reticent.gate import grid, label_sums
 from reticent.gate.ledger import Ledger
-from reticent.gate.live import LiveGaussian, SparseSums
 from reticent.gate.mechanisms import GaussianSum, JointGaussian, SelectLabels
 from reticent.gate.noise import NoiseSource
+from reticent.gate.sparse import SparseGaussian, SparseSums
 from reticent.labels import Label, LabelSpace
 from reticent.policies import Policy, PublicLabels
+from reticent.privacy import events
 from reticent.released import denoise
-from reticent.released.model import Encode, live_rows
+from reticent.released.model import Encode, learned_rows
 from reticent.released.release import Release
 from reticent.released.sums import Sums
 from reticent.sensitive.learners.learner import encoded
@@ -89,15 +89,15 @@ class Cosine:
             places = [policy.resolve(label, known) for label in task.labels]
             if self.keep_all:
                 return noisy_sums(features, places, known, LabelSpace(()), gaussian, gaussian, name, rng)
-            return _public(features, places, known, LiveGaussian(gaussian, len(known), live_rows(past)), name, rng)
+            return _public(features, places, known, SparseGaussian(gaussian, len(known), learned_rows(past)), name, rng)
         if policy.selection is None:
             joint = policy.joint(budget)
             ledger.spend(joint, task=name, private=rng.private)
             return _joint(features, task.labels, known, joint, name, rng)
-        chosen, gaussian = policy.apart(budget)
+        chosen, gaussian = policy.selection_and_sums(budget)
         event = events.compose(chosen, gaussian)
         ledger.spend(event, task=name, private=rng.private)
-        counts = bounds.count_by_label(task.labels)
+        counts = label_sums.count_by_label(task.labels)
         if policy.remember:  # what is known needs no second release
             counts = {label: n for label, n in counts.items() if label not in known}
         released = SelectLabels(chosen)(counts, rng=rng)
@@ -110,14 +110,14 @@ def _public(
     features: npt.NDArray[np.floating],
     places: Sequence[Label | None],
     known: LabelSpace,
-    mechanism: LiveGaussian,
+    mechanism: SparseGaussian,
     name: str,
     rng: NoiseSource,
 ) -> Release:
     """Sums only what has examples; the mechanism draws for all other labels as if they had been summed too."""
     rows = sorted({known.row(place) for place in places if place is not None})
     found = LabelSpace(tuple(known.labels[row] for row in rows))
-    exact = bounds.sum_by_label(features, places, known=found, count_weight=0.0)
+    exact = label_sums.sum_by_label(features, places, known=found, count_weight=0.0)
     kept = mechanism(SparseSums(np.array(rows, dtype=np.int64), exact.known), rng=rng)
     noise = np.full(len(kept.rows), mechanism.event.noise_multiplier)
     return _release(name, LabelSpace(()), kept.sums / grid.SCALE, noise, kept.rows, mechanism.event, rng)
@@ -131,7 +131,7 @@ def _joint(
     name: str,
     rng: NoiseSource,
 ) -> Release:
-    exact = bounds.sum_by_label(features, labels, known=known, count_weight=event.count_weight)
+    exact = label_sums.sum_by_label(features, labels, known=known, count_weight=event.count_weight)
     noisy = JointGaussian(event)(exact, rng=rng)
     weight = math.sqrt(1 - event.count_weight)
     sums = np.concatenate([noisy.known / grid.SCALE, noisy.vectors / (grid.SCALE * weight)])
@@ -158,7 +158,7 @@ def noisy_sums(
     if updated is not None:
         rows = np.array([i for i, label in enumerate(everything.labels) if label in updated], dtype=np.int64)
     space = LabelSpace(tuple(everything.labels[i] for i in rows))
-    exact = bounds.sum_by_label(features, labels, known=space, count_weight=0.0)
+    exact = label_sums.sum_by_label(features, labels, known=space, count_weight=0.0)
     sums = GaussianSum(gaussian)(exact.known, rng=rng).astype(np.float32)
     sums /= np.float32(grid.SCALE)  # a power of two: nothing is rounded twice
     return _release(name, new, sums, np.full(len(rows), gaussian.noise_multiplier), rows, event, rng)

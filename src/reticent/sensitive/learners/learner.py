@@ -39,7 +39,7 @@ class Learner(Protocol):
         """Spends, draws, and returns what may be published of the task; `past` are the releases before it."""
 
 
-def encoded(inputs: Any, encoder: Encode | None, past: Sequence[Release]) -> npt.NDArray[Any]:  # noqa: ANN401
+def encoded(inputs: Any, encoder: Encode | None, past: Sequence[Release]) -> npt.NDArray[Any]:
     """Returns features of shape (n, K); refuses by shape and type alone, so before anything is spent.
 
     Lists are refused: to make an array of one reads its rows, and fails where one of them has another length.

@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent import accounting, errors, events
+from reticent import errors
 from reticent.budget import Budget
 from reticent.encoders.adapters import Adapter, film, last_layer, trainable
 from reticent.encoders.encoder import Encoder
-from reticent.encoders.progress import Bar
-from reticent.events import Event
-from reticent.gate import bounds, grid
+from reticent.gate import grid, label_sums
 from reticent.gate.ledger import Ledger
-from reticent.gate.live import ALL_KEPT, LiveGaussian, SparseSums
 from reticent.gate.mechanisms import CountLabels, SelectLabels
 from reticent.gate.noise import NoiseSource
+from reticent.gate.sparse import ALL_KEPT, SparseGaussian, SparseSums
 from reticent.labels import Label, LabelSpace
+from reticent.numerics.progress import Bar
 from reticent.policies import Policy, PublicLabels
+from reticent.privacy import accounting, events
+from reticent.privacy.events import Event
 from reticent.released.aggregate import Aggregate, argmax
 from reticent.released.ensemble import BIAS, ROWS, WEIGHT, Ensemble, adapter_from_json, adapter_to_json, scaled
 from reticent.released.model import Encode
@@ -110,7 +111,7 @@ class PeftEnsemble:
         rate: float = 0.1,
         learning_rate: float = 1e-3,
         clip_norm: float = 1.0,
-        **others: Any,  # noqa: ANN401
+        **others: Any,
     ) -> "PeftEnsemble":
         """The paper's: FiLM, zero head, 40 epochs of Adam, argmax. It tunes rate, learning rate and clipping norm."""
         settings = {"adapter": film, "epochs": 40, "length": None, "others": 0, **others}
@@ -213,10 +214,10 @@ def refuse_untrainable(adapter: Adapter | None, encoder: Encode | None) -> None:
 
 def prepared(
     learner: PeftEnsemble,
-    inputs: Any,  # noqa: ANN401
+    inputs: Any,
     encoder: Encode | None,
     past: Sequence[Release] = (),
-) -> Any:  # noqa: ANN401
+) -> Any:
     """Returns inputs as gradients need them, features or what the encoder reads; refuses by shape and type alone."""
     if learner.adapter == last_layer:
         return encoded(inputs, encoder, past)
@@ -225,7 +226,7 @@ def prepared(
 
 def fit(
     learner: PeftEnsemble,
-    inputs: Any,  # noqa: ANN401
+    inputs: Any,
     places: npt.NDArray[np.int64],
     classes: int,
     encoder: Encode | None,
@@ -252,7 +253,7 @@ def fit(
 
 def gradients_of(
     learner: PeftEnsemble,
-    inputs: Any,  # noqa: ANN401
+    inputs: Any,
     places: npt.NDArray[np.int64],
     classes: int,
     encoder: Encode | None,
@@ -289,11 +290,11 @@ class _Spends:
             if isinstance(self.counts, events.Gaussian):
                 rows = _that_stand_out(at[at >= 0], self.counts, len(known), rng)
         else:
-            seen = self._that_stand_out(bounds.count_by_label(found), known, rng)
+            seen = self._that_stand_out(label_sums.count_by_label(found), known, rng)
             new = LabelSpace(tuple(label for label in seen if label not in known), self.event)
             everything = known.union(new)
             rows = np.array(sorted(everything.row(label) for label in seen), dtype=np.int64)
-            at = bounds.places(found, everything.row)
+            at = label_sums.places(found, everything.row)
         head = np.searchsorted(rows, at)
         inside = (head < len(rows)) & (at >= 0)
         inside[inside] = rows[head[inside]] == at[inside]
@@ -326,7 +327,7 @@ def _spends(learner: PeftEnsemble, policy: Policy, known: LabelSpace, budget: Bu
     if policy.selection is None:
         labelled = accounting.labelled_training(budget, count_weight=policy.weight(budget), rate=rate, steps=steps)
         return _Spends(labelled, labelled.training, labelled.counts, policy.remember)
-    chosen, rest = policy.split(budget)
+    chosen, rest = policy.selection_and_rest(budget)
     training = steps_at(events.Public(), rest)
     return _Spends(events.compose(chosen, training), training, chosen, policy.remember)
 
@@ -337,5 +338,5 @@ def _that_stand_out(
     """Returns the public labels whose noisy counts stand out: a head over millions has rows for these alone."""
     found, sizes = np.unique(at, return_counts=True)
     exact = SparseSums(found, (sizes * grid.SCALE)[:, None])
-    kept = LiveGaussian(counts, space, share=min(1.0, 1 / space))(exact, rng=rng)
+    kept = SparseGaussian(counts, space, share=min(1.0, 1 / space))(exact, rng=rng)
     return kept.rows[kept.sums[:, 0] > 0]

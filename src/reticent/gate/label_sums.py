@@ -1,0 +1,167 @@
+"""Bound what one example can change, and say by how much: values travel with their sensitivity."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors
+from reticent.gate import grid
+from reticent.labels import Label, LabelSpace, canonical
+from reticent.numerics import rows as norms
+
+Ints = npt.NDArray[np.int64]
+_ROWS_AT_ONCE = 1024
+_PLAIN = frozenset({str, int, float, bool})
+
+
+@dataclass(frozen=True)
+class LabelSums:
+    """Sensitive: exact per-label sums of unit vectors, on the integer grid. Never leaves the gate.
+
+    Args:
+        known: One row per known label in public order, weight 1.
+        unknown: The labels found that are not known, in the order of the data.
+        counts: How many examples each unknown label has.
+        vectors: Their sums, weight sqrt(1 - count_weight).
+        count_weight: c^2 of the unknown labels.
+        sensitivity: Norm by which one example changes all of it together, in grid steps.
+    """
+
+    known: Ints
+    unknown: tuple[Label, ...]
+    counts: Ints
+    vectors: Ints
+    count_weight: float
+    sensitivity: int = grid.SCALE
+
+    def __repr__(self) -> str:
+        return "LabelSums(<sensitive>)"
+
+
+def unit_rows(features: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Returns rows scaled to norm 1; zero rows stay zero, rows with NaN or infinity stay unusable.
+
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
+    """
+    rows = np.array(features, dtype=np.float64, order="C")  # a row's bits must not depend on the layout
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        squares = norms.squared(rows)
+        odd = np.flatnonzero(~((squares > 1e-200) & (squares < 1e200)))
+        if len(odd):  # so that squares neither overflow nor vanish
+            largest = np.max(np.abs(rows[odd]), axis=1, keepdims=True, initial=0.0)
+            rows[odd] = np.where(largest > 0, rows[odd] / largest, rows[odd])
+            squares[odd] = norms.squared(rows[odd])
+        lengths = np.sqrt(squares)
+        rows /= np.where(lengths > 0, lengths, 1.0)[:, None]
+    return rows
+
+
+def count_by_label(labels: Iterable[object]) -> dict[Label, int]:
+    """Counts examples by label; what cannot be a label is dropped silently. One example changes one count by 1.
+
+    >>> count_by_label(["a", None, "a", "b"])
+    {'a': 2, 'b': 1}
+    """
+    return dict(Counter(name for name in map(canonical, labels) if name is not None))
+
+
+def sum_by_label(
+    features: npt.NDArray[np.floating], labels: Sequence[object], *, known: LabelSpace, count_weight: float
+) -> LabelSums:
+    """Sums unit-normalised features by label: known labels in public order, others beside a count.
+
+    Guarantees:
+      - Adding or removing one example changes the whole by norm at most `sensitivity`, in exact integers.
+                                                                 test_one_example_moves_sums_by_at_most_one_unit
+      - With count_weight = 0 unknown labels are dropped; what cannot be a label always is, silently.
+    """
+    if features.ndim != 2 or features.shape[0] != len(labels):
+        raise errors.InvalidValue("Expected features of shape (n, K) and n labels.")
+    width = features.shape[1]
+    # one layout: the kernel adds up squares in another order where a row does not lie whole in memory
+    features = np.ascontiguousarray(
+        features, features.dtype if features.dtype in (np.float32, np.float64) else np.float64
+    )
+    found: dict[Label, int] = {}
+
+    def place(name: Label | None) -> int:
+        """The row of a known label, then a row for each unknown one in the order of the data, or -1."""
+        if name is None:
+            return -1
+        row = known.row(name)
+        return len(known) + found.setdefault(name, len(found)) if row < 0 < count_weight else row
+
+    slots = _Places(place).of(labels)
+    known_sums = np.zeros((len(known), width), dtype=np.int64)
+    vectors = np.zeros((len(found), width), dtype=np.int64)
+    mine = np.flatnonzero((slots >= 0) & (slots < len(known)))
+    _accumulate(known_sums, features, mine, slots[mine], 0.0)
+    mine = np.flatnonzero(slots >= len(known))
+    owners = slots[mine] - len(known)
+    kept = _accumulate(vectors, features, mine, owners, count_weight)
+    counts = np.bincount(owners[kept], minlength=len(found))
+    seen = counts > 0  # a label all of whose rows are unusable was not found
+    unknown = tuple(label for label, kept in zip(found, seen, strict=True) if kept)
+    return LabelSums(known_sums, unknown, counts[seen], vectors[seen], count_weight)
+
+
+def places(labels: Sequence[object], row: Callable[[Label], int]) -> Ints:
+    """Returns the row of each label; what cannot be a label has row -1.
+
+    >>> places(["a", None, "b"], {"a": 0, "b": 1}.__getitem__).tolist()
+    [0, -1, 1]
+    """
+    return _Places(lambda name: -1 if name is None else row(name)).of(labels)
+
+
+class _Places(dict[object, int]):
+    """From a label as it stands in the data to its row, worked out once for each plain one."""
+
+    def __init__(self, place: Callable[[Label | None], int]) -> None:
+        super().__init__()
+        self._place = place
+
+    def __missing__(self, label: object) -> int:
+        row = self[label] = self._place(canonical(label))
+        return row
+
+    def of(self, labels: Sequence[object]) -> Ints:
+        """Returns the rows of labels; what cannot be a label has row -1.
+
+        Only types whose equal values are one label are looked up: an equal object of another type (Decimal(1) and 1)
+        must not decide what becomes of somebody else's label.
+        """
+        rows = (self[x] if type(x) in _PLAIN else self._place(canonical(x)) for x in labels)
+        return np.fromiter(rows, dtype=np.int64, count=len(labels))
+
+
+def _accumulate(
+    sums: Ints, features: npt.NDArray[np.floating], rows: Ints, owners: Ints, count_weight: float
+) -> npt.NDArray[np.bool_]:
+    """Adds unit rows on the grid to their owners' sums and says which rows count.
+
+    Usual rows take one pass over memory. A row that needs a second look (zero, not finite, beyond the range of its
+    squares, or too long by a hair) is normalised and snapped by itself; which way it goes depends on the row alone.
+    """
+    from reticent.gate import kernel  # compiled when first used: predicting never needs it
+
+    if len(sums) > len(rows):  # most owners have no row: their sums need not be looked at
+        found, owners = np.unique(owners, return_inverse=True)
+        part = np.zeros((len(found), sums.shape[1]), dtype=np.int64)
+        used = _accumulate(part, features, rows, owners, count_weight)
+        sums[found] += part
+        return used
+    kept = np.zeros(len(rows), dtype=np.bool_)
+    exact = np.zeros(sums.shape)
+    kernel.add_unit_rows(exact, features, rows, owners, kept, *grid.scale_and_room(count_weight))
+    sums += exact.astype(np.int64)
+    for start in range(0, len(odd := np.flatnonzero(~kept)), _ROWS_AT_ONCE):
+        part = odd[start : start + _ROWS_AT_ONCE]
+        snapped = grid.snap(unit_rows(features[rows[part]]), count_weight=count_weight)
+        np.add.at(sums, owners[part], snapped.values)
+        kept[part] = snapped.kept
+    return kept

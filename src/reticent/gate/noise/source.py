@@ -1,0 +1,253 @@
+"""Where all noise comes from: operating-system entropy, drawn in batches, exact.
+
+Rounded Gaussians: round(s + Z) = s + round(Z) for an integer s, so adding round(Z) to an integer sum is
+post-processing of the continuous Gaussian mechanism, and its calibration holds, if round(Z) is sampled exactly.
+"""
+
+import functools
+import hashlib
+import math
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from scipy.special import ndtri
+
+from reticent import errors
+from reticent.numerics import precision
+from reticent.privacy.selection import COIN_BITS
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint64]
+
+_CHUNK = 1 << 14
+_ZEROS = bytes(8 * _CHUNK)
+_WORD = 2.0**-64
+# A draw is decided in float64 unless it lies as close to a half-integer as `normal.pieces` bounds the error of its
+# octave (1e-15 to 3e-12 standard deviations). A hair more, on the grid, covers the arithmetic of this comparison.
+_NEAR_HALF = 0.5 - 2.0**-50
+_LARGEST_SIGMA = 2.0**52
+# Error of a probability computed with 64 bits more than were drawn, in units of the last bit drawn: far below this.
+_HAIR = 2.0**-32
+
+
+class NoiseSource:
+    """A stream of random bits and what is drawn from it.
+
+    Guarantees:
+      - `from_os()` is keyed by the operating system and keyed anew in a forked child: no two processes share
+        noise.                                                          test_forked_child_draws_other_noise
+      - It cannot be copied or pickled: the same noise is never used twice.     test_source_cannot_be_copied
+      - `rounded_gaussian` has exactly the law of round(N(0, sigma^2)).  test_rounded_gaussian_follows_its_pmf
+      - It is a function of the random bits alone, whatever the error of float64.   test_same_integers_as_by_scipy
+      - `coins` compare 256 bits with a probability given to 256 bits.   test_coins_are_exact_in_the_tail
+      - `below` and `successes` have exactly the probabilities they are given: what float64 cannot decide is decided in
+        high precision, with more bits.                                  test_both_roads_of_coins_agree
+      - `seeded()` sources say `private = False`; releases and ledger rows repeat it.
+
+    Example:
+        >>> NoiseSource.from_os().private, NoiseSource.seeded(1).private
+        (True, False)
+        >>> NoiseSource.seeded(1).rounded_gaussian(1000.0, 3).dtype
+        dtype('int64')
+    """
+
+    def __init__(self, *, seed: int | None) -> None:
+        self._seed = seed
+        self._lock = threading.Lock()
+        self._rekey()
+        _alive.add(self)
+
+    @classmethod
+    def from_os(cls) -> "NoiseSource":
+        """Returns the source for real releases."""
+        return cls(seed=None)
+
+    @classmethod
+    def seeded(cls, seed: int) -> "NoiseSource":
+        """Returns a repeatable source for tests and benchmarks. NOT PRIVATE."""
+        return cls(seed=errors.whole("seed", seed, at_least=0))
+
+    @property
+    def private(self) -> bool:
+        """Whether what is drawn may protect anybody."""
+        return self._seed is None
+
+    def __repr__(self) -> str:
+        return "NoiseSource.from_os()" if self.private else "NoiseSource.seeded(...)  # NOT PRIVATE"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A noise source cannot be copied or pickled: the same noise must never be used twice.")
+
+    def _rekey(self) -> None:
+        if self._seed is None:
+            key, start = os.urandom(32), os.urandom(16)
+        else:
+            key, start = hashlib.sha256(f"reticent seeded noise {self._seed}".encode()).digest(), bytes(16)
+        self._stream: CipherContext = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
+
+    def words(self, n: int) -> Words:
+        """Returns n uniform 64-bit words."""
+        out = np.empty(n, dtype=np.uint64)
+        with self._lock:
+            view = out.data.cast("B")
+            for start in range(0, 8 * n, len(_ZEROS)):
+                part = view[start : start + len(_ZEROS)]
+                self._stream.update_into(_ZEROS[: len(part)] if len(part) < len(_ZEROS) else _ZEROS, part)
+        return out
+
+    def coins(self, thresholds: Sequence[int]) -> npt.NDArray[np.bool_]:
+        """Returns for each threshold t in 0..2^256 a coin that is true with probability t / 2^256."""
+        drawn = self.words(COIN_BITS // 64 * len(thresholds)).tobytes()
+        size = COIN_BITS // 8
+        numbers = (int.from_bytes(drawn[at : at + size], "little") for at in range(0, len(drawn), size))
+        return np.array([number < t for number, t in zip(numbers, thresholds, strict=True)], dtype=np.bool_)
+
+    def below(self, low: Floats, high: Floats, exact: Callable[[int, Any], Any]) -> npt.NDArray[np.bool_]:
+        """Returns coins that are true with probabilities known by bounds, and exactly where the bounds do not decide.
+
+        Args:
+            low: Lower bounds of the probabilities.
+            high: Upper bounds.
+            exact: From the index of a coin and an mpmath context to its probability, to within a part 2^-p for p bits
+                of the context.
+        """
+        words = self.words(len(low))
+        uniform = words * _WORD  # the uniform number lies in [word, word + 1) / 2^64; the conversion is off by 2^-53
+        true = uniform * (1 + 2.0**-51) + 2 * _WORD <= low
+        doubtful = ~true & (uniform * (1 - 2.0**-51) < high)
+        for index in np.flatnonzero(doubtful).tolist():
+            true[index] = self._is_below(int(words[index]), functools.partial(exact, index))
+        return true
+
+    def _is_below(self, bits: int, exact: Callable[[Any], Any]) -> bool:
+        """Decides whether the uniform number that begins with these 64 bits is below a probability."""
+        drawn = 64
+        while True:
+            with precision.bits(drawn + 64) as mp:
+                boundary = mp.ldexp(exact(mp), drawn)
+                if bits + 1 <= boundary - _HAIR:
+                    return True
+                if bits >= boundary + _HAIR:
+                    return False
+            bits, drawn = self._more(bits, drawn)
+
+    def successes(self, n: int, chance: Callable[[Any], Any]) -> Ints:
+        """Returns which of n independent coins succeed, in order, at a cost that follows the successes alone.
+
+        The number of failures before the next success is floor(ln U / ln(1 - chance)).
+
+        Args:
+            n: How many coins.
+            chance: From an mpmath context to the probability of success, above 0 and below 1.
+        """
+        with precision.bits(128) as mp:
+            decay = float(mp.log1p(-chance(mp)))
+        if not -math.inf < decay < 0:
+            raise errors.InvalidValue("Expected a chance above 0 and below 1.")
+        found: list[Ints] = []
+        at = -1
+        while at < n:
+            expected = -(n - at) * math.expm1(decay)
+            words = self.words(math.ceil(expected + 4 * math.sqrt(expected)) + 4)
+            uniform = np.maximum(words * _WORD, _WORD)
+            tails = np.log(uniform) / decay
+            # the conversion, the logarithms and the division are off by a few 2^-53, the uniform number by its last bit
+            error = (2.0**-50 + 4 * _WORD / uniform) / -decay + 2.0**-49 * tails
+            gaps = np.floor(tails)
+            doubtful = (np.floor(tails - error) != gaps) | (np.floor(tails + error) != gaps) | (words == 0)
+            for index in np.flatnonzero(doubtful):
+                gaps[index] = min(self._gap(int(words[index]), chance), n)
+            places = at + np.cumsum(np.minimum(gaps, n).astype(np.int64) + 1)
+            found.append(places[places < n])
+            at = int(places[-1])
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+    def _gap(self, bits: int, chance: Callable[[Any], Any]) -> int:
+        """Returns floor(ln U / ln(1 - chance)) exactly, for U in [bits, bits + 1) / 2^64."""
+        drawn = 64
+        while True:
+            with precision.bits(drawn + 64) as mp:
+                if bits > 0:
+                    decay = mp.log1p(-chance(mp))
+                    most, least = (mp.log(mp.ldexp(end, -drawn)) / decay for end in (bits, bits + 1))
+                    error = mp.ldexp(most + 1 - 1 / decay, -drawn - 32)
+                    if mp.floor(least - error) == mp.floor(most + error):
+                        return int(mp.floor(most))
+            bits, drawn = self._more(bits, drawn)
+
+    def rounded_gaussian(self, sigma: float, shape: int | tuple[int, ...]) -> Ints:
+        """Returns integers with exactly the law of round(N(0, sigma^2))."""
+        if not 0 < sigma <= _LARGEST_SIGMA:
+            raise errors.InvalidValue(f"Expected 0 < sigma <= 2^52 on the integer grid, got {sigma}.")
+        out = np.empty(shape, dtype=np.int64)
+        flat = out.reshape(-1)
+        for start in range(0, flat.size, _CHUNK):
+            part = flat[start : start + _CHUNK]
+            self._round(self.words(part.size).view(np.int64), float(sigma), part)
+        return out
+
+    def _round(self, words: Ints, sigma: float, out: Ints) -> None:
+        """Turns one cache-sized chunk of words into rounded Gaussians; high precision decides what float64 cannot.
+
+        63 bits give a tail probability up to 1/2, the sign bit the side.
+        """
+        from reticent.gate.noise import normal  # compiled when first used: predicting never needs it
+
+        polynomials, bound = normal.pieces()
+        doubtful = np.empty(words.size, dtype=np.int64)
+        found = normal.round_words(words, sigma, polynomials, _NEAR_HALF - sigma * bound, out, doubtful)
+        for index in doubtful[:found].tolist():
+            word = int(words[index])
+            out[index] = self._settle(word, sigma) if word >= 0 else -self._settle(~word, sigma)
+
+    def _settle(self, bits: int, sigma: float) -> int:
+        """Returns round(|Z|) exactly, for the upper tail probability in [bits, bits + 1) / 2^64.
+
+        round(|Z|) > j  iff  the tail probability is below Q((j + 1/2) / sigma). Compared in high precision; where
+        the answer still hangs on bits not drawn, draws them.
+        """
+        drawn = 64
+        while bits < 1 << 24:  # deep in the tail: draw until a start in float64 is close enough
+            bits, drawn = self._more(bits, drawn)
+        start = -float(ndtri(math.ldexp(bits, -drawn))) * sigma
+        slack = 2 + 1e-6 * sigma
+        low, high = max(-1, math.floor(start - slack)), math.ceil(start + slack)
+        while high - low > 1:  # invariant: low < round(|Z|) <= high
+            j = (low + high) // 2
+            side = self._side(j, bits, drawn, sigma)
+            while side == 0:
+                bits, drawn = self._more(bits, drawn)
+                side = self._side(j, bits, drawn, sigma)
+            low, high = (j, high) if side > 0 else (low, j)
+        return high
+
+    def _more(self, bits: int, drawn: int) -> tuple[int, int]:
+        return bits << 64 | int(self.words(1)[0]), drawn + 64
+
+    @staticmethod
+    def _side(j: int, bits: int, drawn: int, sigma: float) -> int:
+        """Returns 1 if round(|Z|) > j for every completion of the bits, -1 if for none, 0 if undecided."""
+        with precision.bits(drawn + 64) as mp:
+            boundary = mp.ldexp(mp.ncdf(-(mp.mpf(j) + 0.5) / sigma), drawn)
+            error = mp.ldexp(boundary, -drawn - 32) + mp.ldexp(1, -32)
+            if bits + 1 <= boundary - error:
+                return 1
+            return -1 if bits >= boundary + error else 0
+
+
+def _after_fork() -> None:
+    for source in list(_alive):
+        source._lock = threading.Lock()
+        if source.private:
+            source._rekey()
+
+
+_alive: "weakref.WeakSet[NoiseSource]" = weakref.WeakSet()
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,226 @@
+"""The membership game against label spaces: won outright where labels come from the data, lost against a remedy.
+
+A fair coin decides whether the target's example is in the training data. The attacker knows everything else, sees
+what is published, and guesses the coin. Noise comes from the operating system; only the data is synthetic.
+"""
+
+import importlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.linear_model import LogisticRegression
+
+from reticent.budget import Budget
+from reticent.gate import grid, label_sums
+from reticent.gate.mechanisms import GaussianSum, JointGaussian, SelectLabels
+from reticent.gate.noise import NoiseSource
+from reticent.labels import Label, LabelSpace
+from reticent.privacy import accounting, confidence, events, planning, selection
+from reticent.testing import class_of, joint_evidence, most_revealing_size
+
+# Two-sided; every figure may be off its limits with this chance.
+ALPHA = 1e-6
+TARGET = "type 2"
+ALONE = "the only one with the label"
+WORST = "the class size that gives most away"
+CURVE = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+
+Bits = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The outcome of one game."""
+
+    target: str
+    remedy: bool
+    game: str
+    epsilon: float
+    delta: float
+    wins: int
+    trials: int
+
+    @property
+    def accuracy(self) -> float:
+        """How often the attacker was right."""
+        return self.wins / self.trials
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Clopper-Pearson limits of the attacker's accuracy."""
+        return confidence.clopper_pearson(self.wins, self.trials, ALPHA)
+
+    @property
+    def bound(self) -> float:
+        """The best accuracy that (epsilon, delta)-DP leaves to any attacker."""
+        return confidence.accuracy_bound(self.epsilon, self.delta)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the attacker did provably better than the budget allows."""
+        return self.interval[0] > self.bound
+
+    def json(self) -> dict[str, Any]:
+        """Returns the result as plain JSON values."""
+        return {
+            "target": self.target,
+            "remedy": self.remedy,
+            "game": self.game,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "wins": self.wins,
+            "trials": self.trials,
+            "accuracy": self.accuracy,
+            "interval": list(self.interval),
+            "bound": self.bound,
+            "broken": self.broken,
+        }
+
+
+def attack_labels(budget: Budget, *, trials: int = 10_000, fits: int = 200) -> list[Result]:
+    """Plays the game against classifiers that read their labels off the data, and against each remedy.
+
+    Args:
+        budget: What each remedy may spend in one task.
+        trials: Games against each remedy.
+        fits: Games against each classifier; every game trains one.
+
+    Example:
+        >>> first = attack_labels(Budget(epsilon=1.0, delta=1e-5), trials=100, fits=60)[0]
+        >>> first.accuracy, first.broken
+        (1.0, True)
+    """
+    events.refuse_zero_delta(budget.delta)
+    return [*_against_classifiers(budget, fits), *_against_remedies(budget, trials)]
+
+
+def accuracy_curve(delta: float, *, trials: int = 10_000) -> list[Result]:
+    """Plays the strongest game against each remedy for several epsilon."""
+    return [
+        result
+        for epsilon in CURVE
+        for result in _against_remedies(Budget(epsilon=epsilon, delta=delta), trials)
+        if result.game == WORST
+    ]
+
+
+# --- classifiers that take their labels from the data
+
+
+class NoisyCentroids:
+    """A nearest-centroid classifier with differentially private weights, and labels read off the data."""
+
+    def __init__(self, budget: Budget, rng: NoiseSource) -> None:
+        self._sums = GaussianSum(events.Gaussian(noise_multiplier=accounting.gaussian_sigma(budget)))
+        self._rng = rng
+
+    def fit(self, features: Rows, labels: list[str]) -> "NoisyCentroids":
+        """Learns noisy class sums; `classes_` is the side-channel."""
+        self.classes_ = sorted(set(labels))
+        exact = label_sums.sum_by_label(features, labels, known=LabelSpace(tuple(self.classes_)), count_weight=0.0)
+        self.sums_ = self._sums(exact.known, rng=self._rng)
+        return self
+
+
+def _against_classifiers(budget: Budget, fits: int) -> Iterator[Result]:
+    for name, make in _classifiers(budget):
+        yield Result(
+            target=name,
+            remedy=False,
+            game=ALONE,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            wins=_play_fits(make, fits),
+            trials=fits,
+        )
+
+
+def _classifiers(budget: Budget) -> Iterator[tuple[str, Callable[[], Any]]]:
+    rng = NoiseSource.from_os()
+    yield "DP weights, labels from the data", lambda: NoisyCentroids(budget, rng)
+    yield "scikit-learn LogisticRegression", lambda: LogisticRegression(max_iter=20)
+    try:
+        private = importlib.import_module("diffprivlib.models")
+    except ImportError:  # an optional peer that does not follow every scikit-learn
+        return
+    limits = (np.full(8, -1.0), np.full(8, 1.0))
+    yield "diffprivlib GaussianNB (DP)", lambda: private.GaussianNB(epsilon=budget.epsilon, bounds=limits)
+    yield (
+        "diffprivlib LogisticRegression (DP)",
+        lambda: private.LogisticRegression(epsilon=budget.epsilon, data_norm=3.0, max_iter=20),
+    )
+
+
+def _play_fits(make: Callable[[], Any], fits: int) -> int:
+    draw = np.random.default_rng()
+    wins = 0
+    for _ in range(fits):
+        features = draw.uniform(-1, 1, (41, 8))
+        labels = ["healthy"] * 20 + ["type 1"] * 20 + [TARGET]
+        joined = bool(draw.integers(2))
+        kept = 41 if joined else 40
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # convergence of a classifier nobody will use
+            classes = make().fit(features[:kept], labels[:kept]).classes_
+        wins += (TARGET in set(classes)) == joined
+    return wins
+
+
+# --- remedies: one label per game, so that one release plays all games at once
+
+
+def _against_remedies(budget: Budget, trials: int) -> Iterator[Result]:
+    rng = NoiseSource.from_os()
+    draw = np.random.default_rng()
+    for name, kind in planning.BY_SHARE.items():
+        select = SelectLabels(kind(epsilon=budget.epsilon, delta=budget.delta))
+        for game, size in ((ALONE, 0), (WORST, most_revealing_size(select.event))):
+            joined = draw.integers(2, size=trials).astype(bool)
+            seen = _labels_seen(select(_counts(size, joined), rng=rng), trials)
+            yield _result(name, game, budget, seen == joined)
+    joint = JointGaussian(planning.joint_gaussian(budget, planning.DEFAULT_COUNT_WEIGHT))
+    sure = selection.smallest_class(selection.law(joint.event), 0.999)
+    for game, size in ((ALONE, 0), (WORST, sure)):
+        joined = draw.integers(2, size=trials).astype(bool)
+        yield _result(planning.JOINT_GAUSSIAN, game, budget, _guess_joint(joint, size, joined, rng) == joined)
+    noisy = GaussianSum(events.Gaussian(noise_multiplier=accounting.gaussian_sigma(budget)))
+    for game in (ALONE, WORST):  # a public label set is the same in both worlds; only the noisy sums can tell
+        joined = draw.integers(2, size=trials).astype(bool)
+        guess = noisy(joined.astype(np.int64) * grid.SCALE, rng=rng) > grid.SCALE // 2
+        yield _result("public labels", game, budget, guess == joined)
+
+
+def _guess_joint(joint: JointGaussian, size: int, joined: Bits, rng: NoiseSource) -> Bits:
+    """The likelihood-ratio attack on label, noisy count and noisy sum together."""
+    release = joint(class_of(size + joined, len(joined), joint.event.count_weight), rng=rng)
+    guess = np.zeros(len(joined), dtype=bool)
+    shown = np.array(release.released, dtype=np.int64)
+    guess[shown] = True if size == 0 else joint_evidence(release, size, joint.event.count_weight) > 0.5
+    return guess
+
+
+def _counts(size: int, joined: Bits) -> dict[Label, int]:
+    return {i: size + int(extra) for i, extra in enumerate(joined) if size + extra > 0}
+
+
+def _labels_seen(released: Iterable[Any], trials: int) -> Bits:
+    seen = np.zeros(trials, dtype=bool)
+    seen[list(released)] = True
+    return seen
+
+
+def _result(name: str, game: str, budget: Budget, right: Bits) -> Result:
+    return Result(
+        target=name,
+        remedy=True,
+        game=game,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        wins=int(right.sum()),
+        trials=len(right),
+    )

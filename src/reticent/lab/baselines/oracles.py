@@ -1,0 +1,184 @@
+"""Baselines of the paper that are NOT private: they exist to measure what privacy costs.
+
+Nothing here can be reached from a model or the command line. Releases are marked not private, their event is infinite,
+and only the lab's own ledger accepts it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from reticent.budget import Budget
+from reticent.classifier import ContinualClassifier
+from reticent.gate import grid, label_sums
+from reticent.gate.ledger import Ledger
+from reticent.gate.noise import NoiseSource
+from reticent.labels import Label, LabelSpace, in_public_order
+from reticent.policies import Policy, PublicLabels
+from reticent.privacy import accounting, events
+from reticent.privacy.events import Event
+from reticent.released import denoise
+from reticent.released.ensemble import ROWS, Ensemble
+from reticent.released.model import Encode
+from reticent.released.release import Release
+from reticent.released.sums import Sums
+from reticent.sensitive.learners.cosine import noisy_sums
+from reticent.sensitive.learners.learner import Learner, encoded
+from reticent.sensitive.learners.peft import PeftEnsemble, fit, prepared
+from reticent.sensitive.task import Task
+
+# Exact sums carry no noise; combinations that divide by it need some number.
+_HARDLY_ANY_NOISE = 1e-6
+_HARDLY_ANY_CLIPPING = 64.0
+_TOTAL = Sums(denoise.total)
+
+
+class LabLedger(Ledger):
+    """Records everything and refuses nothing, in memory only; its statement says infinity."""
+
+    def _affordable(self, spent: Event, others: list[Event]) -> bool:
+        return True
+
+
+def experiment(learner: Learner, labels: Policy, *, budget: Budget) -> ContinualClassifier:
+    """Returns a classifier for a non-private learner, with a ledger that lets it.
+
+    Example:
+        >>> model = experiment(NoPrivacy(), PublicLabels(["a"]), budget=Budget(epsilon=1.0, delta=1e-5))
+        >>> _ = model.learn_task(np.ones((1, 2)), ["a"], name="march")
+        >>> "NOT PRIVATE" in model.privacy_statement()
+        True
+    """
+    model = ContinualClassifier(learner=learner, labels=labels, budget=budget)
+    model._ledger = LabLedger.create(None, budget)
+    return model
+
+
+def without_noise(learner: PeftEnsemble) -> PeftEnsemble:
+    """Returns a learner that trains without privacy: no clipping to speak of, hardly any noise, an infinite cost.
+
+    Use it alone, in `Naive` or in `Desai`; only the ledger of an `experiment` lets it.
+
+    Example:
+        >>> event = without_noise(PeftEnsemble()).calibrate(events.Public(), None, rate=0.2, steps=100)
+        >>> accounting.epsilon(event, 1e-5)
+        inf
+    """
+    return replace(learner, calibrate=_no_noise, clip_norm=_HARDLY_ANY_CLIPPING)
+
+
+def _no_noise(beside: Event, budget: Budget | None, *, rate: float, steps: int) -> events.DpSgd:
+    return events.DpSgd(noise_multiplier=_HARDLY_ANY_NOISE, rate=rate, steps=steps)
+
+
+def base_dataset(labels: Iterable[object]) -> PublicLabels:
+    """The paper's Base Dataset: every label that occurs anywhere in the data is taken as public. It is not."""
+    return PublicLabels(in_public_order(label_sums.count_by_label(labels)))
+
+
+@dataclass(frozen=True)
+class NoPrivacy:
+    """Exact sums of whatever labels there are: the paper's columns without privacy."""
+
+    rule: Sums = _TOTAL
+
+    def learn_task(
+        self,
+        task: Task,
+        policy: Policy,
+        *,
+        known: LabelSpace,
+        encoder: Encode | None,
+        budget: Budget,
+        ledger: Ledger,
+        rng: NoiseSource,
+        past: Sequence[Release] = (),
+    ) -> Release:
+        """Publishes exact sums."""
+        features, labels = encoded(task.inputs, encoder, past), task.labels
+        new = _new(labels, known)
+        ledger.spend(events.NonPrivate(), task=task.name, private=False)
+        everything = known.union(new)
+        exact = label_sums.sum_by_label(features, labels, known=everything, count_weight=0.0)
+        parameters = {
+            "rows": np.arange(len(everything), dtype=np.int32),
+            "sums": (exact.known / grid.SCALE).astype(np.float32),
+            "noise": np.full(len(everything), _HARDLY_ANY_NOISE, dtype=np.float32),
+        }
+        return Release(task=task.name, labels=new, parameters=parameters, event=events.NonPrivate(), private=False)
+
+
+@dataclass(frozen=True)
+class LabelOracle:
+    """The paper's Label Oracle: private sums, but each task's labels are read off its data."""
+
+    rule: Sums = _TOTAL
+
+    def learn_task(
+        self,
+        task: Task,
+        policy: Policy,
+        *,
+        known: LabelSpace,
+        encoder: Encode | None,
+        budget: Budget,
+        ledger: Ledger,
+        rng: NoiseSource,
+        past: Sequence[Release] = (),
+    ) -> Release:
+        """Publishes noisy sums of exactly the labels that occur."""
+        features, labels = encoded(task.inputs, encoder, past), task.labels
+        new = _new(labels, known)
+        gaussian = events.Gaussian(
+            noise_multiplier=accounting.gaussian_sigma(budget), examples_per_person=budget.examples_per_person
+        )
+        event = events.compose(gaussian, events.NonPrivate())
+        ledger.spend(event, task=task.name, private=False)
+        found: set[Label] = set(label_sums.count_by_label(labels))
+        release = noisy_sums(features, labels, known, new, gaussian, event, task.name, rng, updated=found)
+        return Release(task=task.name, labels=release.labels, parameters=release.parameters, event=event, private=False)
+
+
+@dataclass(frozen=True)
+class OracleHeads:
+    """The Label Oracle for PEFT: private training, but each task's head has exactly the labels of its data."""
+
+    learner: PeftEnsemble
+
+    @property
+    def rule(self) -> Ensemble:
+        """Heads, aggregated."""
+        return self.learner.rule
+
+    def learn_task(
+        self,
+        task: Task,
+        policy: Policy,
+        *,
+        known: LabelSpace,
+        encoder: Encode | None,
+        budget: Budget,
+        ledger: Ledger,
+        rng: NoiseSource,
+        past: Sequence[Release] = (),
+    ) -> Release:
+        """Trains a head over the labels that occur."""
+        learner = self.learner.resolved(encoder)
+        inputs = prepared(learner, task.inputs, encoder, past)
+        training = learner.calibrate(events.Public(), budget, rate=learner.rate or 1.0, steps=learner.steps)
+        event = events.compose(training, events.NonPrivate())
+        ledger.spend(event, task=task.name, private=False)
+        new = _new(task.labels, known)
+        everything = known.union(new)
+        at = label_sums.places(task.labels, everything.row)
+        rows = np.unique(at[at >= 0])
+        places = np.where(at >= 0, np.searchsorted(rows, at), -1)
+        parameters = fit(learner, inputs, places, len(rows), encoder, training, rng, others=learner.others)
+        stored = {ROWS: rows.astype(np.int32), **parameters}
+        return Release(task=task.name, labels=new, parameters=stored, event=event, private=False)
+
+
+def _new(labels: list[object], known: LabelSpace) -> LabelSpace:
+    found = in_public_order(label_sums.count_by_label(labels))
+    return LabelSpace(tuple(label for label in found if label not in known), events.NonPrivate())

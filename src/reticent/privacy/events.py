@@ -1,0 +1,325 @@
+"""Frozen descriptions of what was spent; `accounting` turns them into epsilon and delta.
+
+Everything here is public. An event says which mechanism ran and with which noise, never on what data.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reticent import errors
+
+# A count slot smaller than this is lost on the integer grid.
+SMALLEST_COUNT_WEIGHT = 1e-9
+# A thousand million runs, and a cost (1 + eta) times that of one: beyond both nothing is tuned in private.
+_SMALLEST_GAMMA = 1e-9
+_LARGEST_ETA = 100.0
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events; `accounting` refuses an event it does not know."""
+
+
+@dataclass(frozen=True)
+class Public(Event):
+    """Nothing private was touched: costs nothing."""
+
+
+@dataclass(frozen=True)
+class NonPrivate(Event):
+    """Something private left without noise: costs infinity."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian(Event):
+    """A sum plus Gaussian noise.
+
+    Args:
+        noise_multiplier: Standard deviation of the noise over the most that one example can change the sum.
+        examples_per_person: How many examples one person may contribute.
+
+    >>> Gaussian(noise_multiplier=0)
+    Traceback (most recent call last):
+    reticent.errors.InvalidValue: Expected noise_multiplier > 0 and finite, got 0.
+    """
+
+    noise_multiplier: float
+    examples_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        errors.set_real(self, "noise_multiplier", above=0, below=math.inf)
+        errors.set_whole(self, "examples_per_person", at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposure(Event):
+    """A chance that something of a person is seen as it is, whatever else is released."""
+
+    chance: float
+
+    def __post_init__(self) -> None:
+        errors.set_real(self, "chance", above=0, below=1, at_least=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointGaussian(Event):
+    """Counts and per-label sums of one task as one Gaussian (THEORY section 4).
+
+    Args:
+        noise_multiplier: Standard deviation added to every coordinate of the weighted sums.
+        count_weight: c^2, the share of an example's squared norm that counts it; 0 < c^2 < 1.
+        threshold: tau, in examples: an unknown label is released iff its noisy count exceeds it.
+        examples_per_person: How many examples one person may contribute to the task.
+    """
+
+    noise_multiplier: float
+    count_weight: float
+    threshold: float
+    examples_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        errors.set_real(self, "noise_multiplier", above=0, below=math.inf)
+        errors.set_real(self, "count_weight", above=SMALLEST_COUNT_WEIGHT, below=1, at_least=True)
+        errors.set_real(self, "threshold", above=-math.inf, below=math.inf)
+        errors.set_whole(self, "examples_per_person", at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSelection(Event):
+    """Labels chosen by their counts alone, (epsilon, delta)-DP for one example.
+
+    The subclasses are the rules; `selection.law(event)` holds their formulas.
+
+    >>> OptimalSelection(epsilon=1.0, delta=0.0)
+    Traceback (most recent call last):
+    reticent.errors.InvalidValue: Expected delta > 0 to release labels: without a public superset of the \
+labels, no mechanism with delta = 0 can ever output one. Raise delta, or name the labels in public.
+    """
+
+    epsilon: float
+    delta: float
+    examples_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        errors.set_real(self, "epsilon", above=0, below=errors.LARGEST_EPSILON)
+        refuse_zero_delta(self.delta)
+        errors.set_real(self, "delta", above=0, below=1)
+        errors.set_whole(self, "examples_per_person", at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruncatedGeometric(LabelSelection):
+    """Count plus truncated geometric noise above k: the paper's mechanism."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimalSelection(LabelSelection):
+    """The most probable release that (epsilon, delta) allows, for every class size at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceThreshold(LabelSelection):
+    """Count plus Laplace noise above a threshold: the paper's generic construction."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinaryTest(LabelSelection):
+    """Any epsilon-DP test of a label's own examples; delta is the largest chance that it passes a single one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpSgd(Event):
+    """Poisson-sampled Gaussian steps: rate and steps are public, an empty batch is a step.
+
+    Args:
+        noise_multiplier: Standard deviation of the noise over the clipping norm.
+        rate: Chance that a step sees an example.
+        steps: How many steps.
+        examples_per_person: Up to how many examples of one person this holds for. More than 1 says that whole persons
+            are sampled and the sum of each one's gradients is clipped; the cost is then the same. Examples sampled
+            one by one are for 1 only: scaling the noise with the number of examples is wrong.
+
+    >>> DpSgd(noise_multiplier=1.1, rate=0.01, steps=500).steps
+    500
+    """
+
+    noise_multiplier: float
+    rate: float
+    steps: int
+    examples_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        errors.set_real(self, "noise_multiplier", above=0, below=math.inf)
+        errors.set_real(self, "rate", above=0, below=math.nextafter(1, 2))
+        errors.set_whole(self, "steps", at_least=1)
+        errors.set_whole(self, "examples_per_person", at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelCounts(Event):
+    """Counts of one task's labels plus Gaussian noise; an unknown label is seen iff its noisy count passes.
+
+    Args:
+        noise_multiplier: Standard deviation of the noise, in examples.
+        threshold: tau, in examples: an unknown label is released iff its noisy count exceeds it.
+        examples_per_person: How many examples one person may contribute to the task.
+    """
+
+    noise_multiplier: float
+    threshold: float
+    examples_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        errors.set_real(self, "noise_multiplier", above=0, below=math.inf)
+        errors.set_real(self, "threshold", above=-math.inf, below=math.inf)
+        errors.set_whole(self, "examples_per_person", at_least=1)
+
+    @property
+    def count_weight(self) -> float:
+        """c^2 of a joint release that holds counts and nothing else."""
+        return 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledTraining(Event):
+    """DP-SGD on the examples of known and just released labels (THEORY section 4).
+
+    The examples of labels whose count does not pass are dropped before training.
+
+    >>> training = DpSgd(noise_multiplier=7.6, rate=0.1, steps=400)
+    >>> LabelledTraining(counts=LabelCounts(noise_multiplier=12.0, threshold=52.0), training=training).training.rate
+    0.1
+    """
+
+    counts: LabelCounts
+    training: DpSgd
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.counts, LabelCounts) or not isinstance(self.training, DpSgd):
+            raise errors.InvalidValue("Expected counts to be LabelCounts and training to be DpSgd.")
+        if self.counts.examples_per_person != self.training.examples_per_person:
+            raise errors.InvalidValue("Expected counts and training for the same number of examples per person.")
+
+    @property
+    def examples_per_person(self) -> int:
+        """How many examples one person may contribute to the task."""
+        return self.training.examples_per_person
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateSelection(Event):
+    """The best of a random number of runs, and nothing about the others.
+
+    Hyper-parameters are drawn from a fixed distribution, independently for each run; `run` bounds what any of them
+    spends, with the score unless that is computed on public data. The number of runs is drawn by `gate.runs`. A fixed
+    number of runs, or a search that looks at earlier scores, is not covered.
+
+    Args:
+        run: What one run spends.
+        eta: Shape of the truncated negative binomial number of runs, above -1: 0 is logarithmic, 1 is geometric.
+        gamma: Its other parameter, between 0 and 1: smaller means more runs.
+
+    >>> PrivateSelection(run=Gaussian(noise_multiplier=4.0), eta=-1, gamma=0.1)
+    Traceback (most recent call last):
+    reticent.errors.InvalidValue: Expected eta > -1 and eta < 100, got -1.
+    """
+
+    run: Event
+    eta: float
+    gamma: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.run, Event):
+            raise errors.InvalidValue("Expected run to be an event.")
+        errors.set_real(self, "eta", above=-1, below=_LARGEST_ETA)
+        errors.set_real(self, "gamma", above=_SMALLEST_GAMMA, below=1)
+
+
+@dataclass(frozen=True)
+class Composed(Event):
+    """Several events that may touch the same person, in any adaptive order."""
+
+    parts: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parts, tuple) or not all(isinstance(p, Event) for p in self.parts):
+            raise errors.InvalidValue("Expected a tuple of events to compose.")
+
+
+def compose(*parts: Event) -> Event:
+    """Returns one event for all; a single part stays itself.
+
+    >>> compose(Public())
+    Public()
+    """
+    return parts[0] if len(parts) == 1 else Composed(parts)
+
+
+def refuse_zero_delta(delta: float) -> None:
+    """Refuses delta = 0 where labels are to be released, and says why."""
+    if delta == 0:
+        raise errors.InvalidValue(
+            "Expected delta > 0 to release labels: without a public superset of the labels, no mechanism "
+            "with delta = 0 can ever output one. Raise delta, or name the labels in public."
+        )
+
+
+_KINDS: tuple[type[Event], ...] = (
+    Public,
+    NonPrivate,
+    Gaussian,
+    Exposure,
+    JointGaussian,
+    TruncatedGeometric,
+    OptimalSelection,
+    LaplaceThreshold,
+    BinaryTest,
+    DpSgd,
+    LabelCounts,
+    LabelledTraining,
+    PrivateSelection,
+    Composed,
+)
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """Returns the event as plain JSON values.
+
+    >>> to_json(Gaussian(noise_multiplier=2.0))
+    {'kind': 'Gaussian', 'noise_multiplier': 2.0, 'examples_per_person': 1}
+    """
+    if type(event) not in _KINDS:
+        raise errors.UnsupportedEvent(f"No ledger can store {type(event).__name__}. Use an event of reticent.")
+    values = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
+    return {"kind": type(event).__name__, **{name: _plain(value) for name, value in values.items()}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Event):
+        return to_json(value)
+    return [to_json(part) for part in value] if isinstance(value, tuple) else value
+
+
+def from_json(value: Mapping[str, Any]) -> Event:
+    """Returns the event that `to_json` wrote; refuses what it does not know.
+
+    >>> from_json({"kind": "Public"})
+    Public()
+    """
+    kind, fields = value.get("kind"), {name: _read(field) for name, field in value.items() if name != "kind"}
+    for known in _KINDS:
+        if known.__name__ == kind:
+            try:
+                return known(**fields)
+            except TypeError as error:
+                raise errors.UnsupportedEvent(f"A stored {kind} event has fields this version lacks.") from error
+    raise errors.UnsupportedEvent(f"This version knows no event of kind {kind!r}. Update reticent.")
+
+
+def _read(field: Any) -> Any:
+    if isinstance(field, Mapping):
+        return from_json(field)
+    return tuple(from_json(part) for part in field) if isinstance(field, list) else field

@@ -1,0 +1,60 @@
+"""How many runs private selection makes: the truncated negative binomial law. `gate.runs` draws from it.
+
+Pr[K = k] is proportional to (1 - gamma)^k (eta)(eta + 1)...(eta + k - 1) / k! on k = 1, 2, ...; eta = 0 is the
+logarithmic law and eta = 1 the geometric one.
+
+Reference: Papernot and Steinke 2022, Definition 1.
+"""
+
+import math
+from typing import Any
+
+from scipy.optimize import brentq
+
+from reticent import errors
+from reticent.privacy import events
+
+
+def mean(eta: float, gamma: float) -> float:
+    """Returns the expected number of runs.
+
+    >>> round(mean(1.0, 0.05), 9)
+    20.0
+    """
+    if eta == 0:
+        return (1 - gamma) / (gamma * -math.log(gamma))
+    return eta * (1 - gamma) / (gamma * -math.expm1(eta * math.log(gamma)))
+
+
+def gamma(eta: float, runs: float) -> float:
+    """Returns the parameter with this expected number of runs.
+
+    >>> round(gamma(0.0, 20.0), 4)
+    0.011
+    """
+    runs = errors.real("runs", runs, above=1, below=math.inf)
+
+    def gap(log_gamma: float) -> float:
+        return math.log(mean(eta, math.exp(log_gamma)) / runs)
+
+    low, high = math.log(1e-9), math.log1p(-1e-9)
+    if not gap(high) < 0 < gap(low):
+        raise errors.InvalidValue(f"No gamma gives {runs:g} expected runs at eta {eta:g}. Change either.")
+    return math.exp(brentq(gap, low, high, xtol=1e-15))
+
+
+def hazard(event: events.PrivateSelection, k: int, mp: Any) -> Any:
+    """Returns Pr[K = k | K >= k] to the precision of the context: the chance that run k is the last.
+
+    Pr[K = j + 1] / Pr[K = j] = (1 - gamma)(j + eta)/(j + 1), so Pr[K >= k] / Pr[K = k] is a hypergeometric series of
+    positive terms: nothing cancels, however far out k is.
+    """
+    return 1 / mp.hyp2f1(1, k + mp.mpf(event.eta), k + 1, 1 - mp.mpf(event.gamma))
+
+
+def pmf(event: events.PrivateSelection, k: int, mp: Any) -> Any:
+    """Returns Pr[K = k] to the precision of the context."""
+    eta, rest = mp.mpf(event.eta), mp.mpf(event.gamma)
+    growth = mp.rf(eta + 1, k - 1) / mp.factorial(k) * (1 - rest) ** k
+    # (eta)(eta + 1)...(eta + k - 1) / (gamma^-eta - 1), with the limit 1 / ln(1/gamma) of eta / (gamma^-eta - 1) at 0
+    return growth * eta / mp.expm1(-eta * mp.log(rest)) if eta else growth / -mp.log(rest)

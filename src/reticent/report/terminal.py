@@ -1,0 +1,136 @@
+"""Tables for the terminal."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.table import Table
+
+from reticent.privacy import planning
+
+
+def plan_table(plans: Sequence[planning.Plan]) -> Table:
+    """Shows every mechanism of a plan, and the bound for any."""
+    first = plans[0]
+    table = Table(box=box.SIMPLE_HEAD, title=f"Releasing labels at epsilon {first.epsilon:g}, delta {first.delta:g}")
+    table.add_column("mechanism", no_wrap=True)
+    table.add_column("threshold", justify="right")
+    for c in first.classes:
+        table.add_column(f"Pr[{c.size}]", justify="right")
+    for heading in ("50 % at", "99 % at", "noise", "price"):
+        table.add_column(heading, justify="right")
+    for p in plans:
+        price = "-" if p.sigma is None else f"+{p.sigma / p.sigma_without_labels - 1:.2%}"
+        table.add_row(
+            p.mechanism,
+            f"{p.threshold:.1f}",
+            *(probability(c.release_probability) for c in p.classes),
+            str(p.smallest_class_50),
+            str(p.smallest_class_99),
+            "-" if p.sigma is None else f"{p.sigma:.4f}",
+            price,
+        )
+    bounds = [probability(c.upper_bound) for c in first.classes]
+    public = f"{first.sigma_without_labels:.4f}"
+    table.add_row("any, at most", "", *bounds, "", "", public, "labels public", style="dim")
+    return table
+
+
+def plan_notes(chosen: planning.Plan, tasks: int, *, asked: bool) -> list[str]:
+    """Says in words what the table cannot."""
+    notes = [
+        "Pr[n]: probability that a class with n examples in a task is released. Noise: standard deviation on a sum of "
+        "unit vectors. Price: noise added by releasing labels."
+    ]
+    if chosen.count_weight is not None:
+        notes.append(f"{chosen.mechanism}: count weight c^2 = {chosen.count_weight:.4g}.")
+    if asked and chosen.classes[0].release_probability < planning.SURE:
+        notes.append(f"A class of {chosen.classes[0].size} is not released with probability {planning.SURE} here.")
+    if tasks > 1:
+        spread = ", ".join(
+            f"{c.size}: {probability(-math.expm1(tasks * math.log1p(-min(c.release_probability, 1 - 1e-16))))}"
+            for c in chosen.classes
+        )
+        notes.append(f"Known after {tasks} tasks with as many examples in each ({chosen.mechanism}): {spread}.")
+        if chosen.sigma is not None:
+            notes.append(f"A sum over {tasks} tasks carries noise {chosen.sigma * math.sqrt(tasks):.4f}.")
+    return notes
+
+
+def training_table(plan: planning.TrainingPlan) -> Table:
+    """Shows what a budget means for DP-SGD."""
+    table = Table(box=box.SIMPLE_HEAD, title="Training with DP-SGD, each task")
+    for heading in ("rate", "steps", "batch", "noise multiplier", "noise / batch", "class / Cosine's noise"):
+        table.add_column(heading, justify="right")
+    table.add_row(
+        f"{plan.rate:g}",
+        str(plan.steps),
+        f"{plan.batch:g}",
+        f"{plan.noise_multiplier:.4f}",
+        f"{plan.noise_per_example:.4f}",
+        f"{plan.signal:.1f}",
+    )
+    return table
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Labels of similar size: how many were released, how many the plan expected. Public data only."""
+
+    smallest: int
+    largest: int
+    labels: int
+    released: int
+    expected: float
+
+
+def by_size(released: Sequence[tuple[int, bool, float]], edges: Sequence[int] = (10, 20, 30, 50, 100)) -> list[Sizes]:
+    """Groups (size, released or not, planned probability) by size.
+
+    >>> by_size([(5, False, 0.0), (40, True, 0.9), (45, False, 0.8)])[1]
+    Sizes(smallest=40, largest=45, labels=2, released=1, expected=1.7)
+    """
+    groups: dict[int, list[tuple[int, bool, float]]] = {}
+    for entry in sorted(released):
+        groups.setdefault(sum(entry[0] >= edge for edge in edges), []).append(entry)
+    return [
+        Sizes(g[0][0], g[-1][0], len(g), sum(kept for _, kept, _ in g), round(math.fsum(p for *_, p in g), 1))
+        for g in groups.values()
+    ]
+
+
+def sizes_table(groups: Sequence[Sizes]) -> Table:
+    """Shows which labels were released and which were dropped, by size."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("examples", "labels", "released", "dropped", "expected released"):
+        table.add_column(heading, justify="right")
+    for g in groups:
+        counts = (g.labels, g.released, g.labels - g.released)
+        table.add_row(f"{g.smallest}-{g.largest}", *map(str, counts), f"{g.expected:.1f}")
+    return table
+
+
+def stream_table(
+    curves: Mapping[str, Sequence[float]], tasks: Sequence[str], facts: Mapping[str, tuple[float, int]]
+) -> Table:
+    """Shows the average accuracy after every task, then forgetting and the number of labels."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("% after", no_wrap=True)
+    for task in (*tasks, "forgot", "labels"):
+        table.add_column(task, justify="right")
+    for name, curve in curves.items():
+        forgetting, labels = facts[name]
+        table.add_row(name, *(f"{100 * a:.0f}" for a in curve), f"{100 * forgetting:.0f}", str(labels))
+    return table
+
+
+def probability(value: float) -> str:
+    """Shows a probability to four digits, and small distances from 0 and 1 as powers.
+
+    >>> probability(0.25), probability(1e-7), probability(1 - 1e-7)
+    ('0.2500', '1.0e-07', '1 - 1e-07')
+    """
+    if value in (0.0, 1.0) or 1e-4 <= value <= 1 - 1e-4:
+        return f"{value:.4f}"
+    return f"{value:.1e}" if value < 0.5 else f"1 - {1 - value:.0e}"

@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+
+import reticent as rt
+from reticent import errors
+from reticent.lab.data.streams import Stream
+from reticent.lab.evaluation import AccuracyMatrix
+
+LABELS = np.repeat([f"class {i}" for i in range(20)], 500)
+
+
+def test_disjoint_streams_have_each_class_once():
+    table = Stream(tasks=5, seed=3).examples(LABELS)
+    assert ((table > 0).sum(axis=1) == 1).all()
+    assert (table.sum(axis=0) == 2000).all()
+    assert (Stream(tasks=5, seed=4).examples(LABELS) != table).any()
+
+
+def test_uniform_streams_spread_the_blurry_half():
+    table = Stream(tasks=5, ratio=1.0, seed=3).examples(LABELS)
+    spread = (table > 0).sum(axis=1) == 5
+    assert spread.sum() == 10
+    assert abs(table[spread] - 100).max() < 60
+
+
+def test_ratio_is_the_chance_to_leave_home_included():
+    table = Stream(tasks=5, ratio=0.5, blurry=1.0, seed=3).examples(LABELS)
+    at_home = table.max(axis=1).mean() / 500
+    assert at_home == pytest.approx(0.5 + 0.5 / 5, abs=0.02)
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 5, 20])
+def test_homes_are_where_a_disjoint_class_is(tasks):
+    stream = Stream(tasks=tasks, seed=3)
+    homes = stream.homes(LABELS)
+    assert [homes[label] for label in LABELS.tolist()] == stream.tasks_of(LABELS).tolist()
+    assert set(homes.values()) == set(range(tasks))  # no task is left without
+    assert homes != Stream(tasks=tasks, seed=4).homes(LABELS) or tasks == 1
+
+
+def test_homes_do_not_depend_on_blurriness_nor_on_examples():
+    homes = Stream(tasks=5, seed=3).homes(LABELS)
+    blurry = Stream(tasks=5, ratio=0.5, blurry=1.0, seed=3)
+    assert blurry.homes(LABELS) == homes
+    assert blurry.homes(LABELS[::100]) == homes
+    most = blurry.examples(LABELS).argmax(axis=1)
+    assert dict(zip(np.unique(LABELS).tolist(), most.tolist(), strict=True)) == homes
+
+
+def test_a_blurry_class_has_most_at_home():
+    assert Stream(tasks=5, seed=3).of_a_blurry_class(LABELS) == []
+    by_task = Stream(tasks=5, ratio=0.5, seed=3).of_a_blurry_class(LABELS)
+    assert sum(by_task) == pytest.approx(500)
+    assert by_task[0] == pytest.approx(500 * (0.5 + 0.5 / 5), rel=0.1)
+    assert by_task[1:] == pytest.approx([500 * 0.5 / 5] * 4, rel=0.2)
+
+
+def test_split_keeps_names_and_rows():
+    x = np.arange(len(LABELS))[:, None]
+    parts = list(Stream(tasks=4, ratio=0.3, seed=1).split(x, LABELS))
+    assert sorted(np.concatenate([part[1][:, 0] for part in parts])) == list(range(len(LABELS)))
+    for _, features, labels in parts:
+        assert (LABELS[features[:, 0]] == labels).all()
+
+
+def test_streams_can_be_seen(tmp_path):
+    from reticent.report import plots
+
+    plots.examples_by_task(Stream(tasks=5, ratio=0.5, seed=3).examples(LABELS)).save(tmp_path / "stream.png")
+    assert (tmp_path / "stream.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("bad", [{"tasks": 0}, {"tasks": 2, "ratio": 1.1}, {"tasks": 2, "blurry": -0.1}])
+def test_bad_streams_are_refused(bad):
+    with pytest.raises(errors.InvalidValue, match="Expected"):
+        Stream(**bad)
+
+
+def test_metrics():
+    values = np.array([[0.9, np.nan, np.nan], [0.8, 0.7, np.nan], [0.85, 0.9, 0.6]])
+    matrix = AccuracyMatrix(values)
+    assert matrix.average_accuracy == pytest.approx((0.85 + 0.9 + 0.6) / 3)
+    assert matrix.forgetting == pytest.approx(((0.9 - 0.85) + (0.7 - 0.9)) / 2)
+    assert AccuracyMatrix(np.array([[0.5]])).forgetting == 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("policy", "ratio", "least"),
+    [
+        ("public", 0.0, 57.2),
+        ("public", 0.5, 55.8),
+        ("public", 1.0, 51.2),
+        ("released", 0.0, 57.2),
+        ("released", 0.5, 55.5),
+        ("released", 1.0, 45.5),
+    ],
+)
+def test_cifar100_reaches_what_we_promise(shared_data, policy, ratio, least):
+    """Median of three seeds at epsilon 1 on real features, with noise from the operating system."""
+    stored = np.load(shared_data / "cifar100_efficientnet_lite0.npz")
+    scale = np.float32(stored["scale"])
+    x, y = stored["x_train"] * scale, stored["y_train"]
+    labels = rt.PublicLabels(range(100)) if policy == "public" else rt.ReleasedLabels()
+    reached = []
+    for seed in range(3):
+        model = rt.ContinualClassifier(labels=labels, budget=rt.Budget(epsilon=1.0, delta=1e-5))
+        for name, features, names in Stream(tasks=10, ratio=ratio, seed=seed).split(x, y):
+            model.learn_task(features, names, name=name)
+        reached.append(100 * model.score(stored["x_test"] * scale, stored["y_test"]))
+    assert np.median(reached) >= least

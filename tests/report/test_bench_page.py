@@ -1,0 +1,215 @@
+import copy
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from reticent.report import groups, page, svg
+from reticent.report.bench_page import results_page
+from tests.report import made_up
+
+
+class Reader(HTMLParser):
+    """Collects tags, and complains where they do not nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def text(results) -> str:
+    return str(results.read_text(encoding="utf-8"))
+
+
+def headings(text: str) -> list[str]:
+    return re.findall(r"<h2>(.*?)</h2>", text)
+
+
+def test_page_has_every_section(text):
+    assert headings(text) == [
+        "Tables",
+        "Accuracy after each task",
+        "Accuracy against epsilon",
+        "Accuracy against the share of the budget for labels",
+        "Accuracy against the blurry ratio",
+        "Forgetting",
+        "Released labels by class size",
+        "Membership attack on labels",
+        "Probability that a label is dropped",
+        "Accuracy matrix",
+        "Accuracy by aggregation rule",
+        "Cost in epsilon and seconds",
+        "Privacy statement of one run",
+        "Failed runs",
+    ]
+
+
+def test_sections_without_data_are_left_out():
+    assert headings(results_page("Empty", [], [])) == []
+    assert headings(results_page("Tables", [], made_up.tables())) == ["Tables"]
+    assert headings(results_page("Attack", [], [], attack=made_up.attack())) == ["Membership attack on labels"]
+    empty: dict[str, list[object]] = {"points": [], "bounds": []}
+    assert headings(results_page("Nothing", [], [], attack=empty, drop={"delta": 1e-7, "curves": []})) == []
+    one = [run for run in made_up.runs() if run["status"] == "done"][:1]
+    assert "Accuracy against epsilon" not in headings(results_page("One", one, []))
+
+
+def test_page_is_well_formed_and_asks_for_nothing(text):
+    reader = Reader(text)
+    for tag, attributes in reader.tags:
+        assert not {"src", "srcset", "action", "onclick", "onload"} & set(attributes), tag
+        assert (attributes.get("href") or "#").startswith("#")
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "url(" not in text
+    assert "@import" not in text
+
+
+def test_all_text_is_escaped(text):
+    assert made_up.EVIL not in text
+    assert text.count("<script") == 1
+    assert text.count("&lt;script&gt;") >= 5  # title, note, table, statement, error
+
+
+def test_names_from_the_data_are_escaped():
+    runs = made_up.runs()[:40]
+    for run in runs:
+        run["cell"]["data"] = f'"{made_up.EVIL}.csv'
+        run["cell"]["learner"] += "<b>"
+    page_text = results_page("Results", runs, [])
+    Reader(page_text)
+    assert page_text.count("<script") == 1
+    assert "<b>" not in page_text
+
+
+def test_plots_are_labelled_and_never_crowded(text):
+    figures = re.findall(r'<figure class="plot".*?</figure>', text, flags=re.DOTALL)
+    assert len(figures) > 20
+    for figure in figures:
+        assert re.search(r'<svg class="chart" role="img" viewBox="[^"]*" aria-label="[^"]+"', figure)
+        assert 1 <= figure.count("<button") <= 7
+        assert figure.count("<g ") == figure.count("<button")
+        assert "nan" not in re.sub(r"<title>.*?</title>", "", figure)
+
+
+def test_many_series_are_spread_over_plots():
+    runs = [
+        {"status": "done", "accuracy": 0.5, "curve": [0.6, 0.5], "cell": {"data": "d", "learner": f"l{k}", "seed": 0}}
+        for k in range(16)
+    ]
+    found = list(groups.facets(groups.groups(runs), along=None, by=["epsilon"]))
+    assert [len(facet.series) for facet in found[0]] == [6, 6, 4]
+    assert [facet.title for facet in found[0]][2] == "d · no privacy · part 3"
+    many = [svg.Series(name=str(k), style=k) for k in range(8)]
+    with pytest.raises(ValueError, match="at most 7"):
+        svg.plot("Too many", many, svg.linear("x", [0, 1]), svg.linear("y", [0, 1]))
+
+
+def test_a_field_gets_plots_of_its_own_where_one_is_too_full():
+    cells = [{"data": "d", "learner": f"l{k}", "labels": kind} for k in range(5) for kind in ("oracle", "released")]
+    runs = [{"status": "done", "curve": [0.5], "cell": cell} for cell in cells]
+    (found,) = groups.facets(groups.groups(runs), along=None, by=["epsilon"])
+    assert [facet.title for facet in found] == ["d · no privacy · oracle", "d · no privacy · released"]
+    assert [s[:2] for s in found[0].series] == [s[:2] for s in found[1].series] == [(f"l{k}", k) for k in range(5)]
+
+
+def test_legends_say_no_more_than_they_must():
+    def run(**cell: object) -> dict[str, object]:
+        return {"status": "done", "cell": {"data": "d", "labels": "base", **cell}}
+
+    runs = [run(learner="peft", adapter="film", tasks=10), run(learner="noncl", adapter="film", tasks=1)]
+    (found,) = groups.facets(groups.groups(runs), along=None, by=["epsilon"])
+    assert [words for words, _, _ in found[0].series] == ["noncl · base", "peft · base"]
+    again = run(learner="peft", adapter="last_layer", tasks=10)
+    (found,) = groups.facets(groups.groups([*runs, again]), along=None, by=["epsilon"])
+    assert [words for words, _, _ in found[0].series][1:] == ["peft · base · film", "peft · base · last_layer"]
+
+
+def test_best_share_is_ringed_and_told(text):
+    section = text[text.index("Accuracy against the share of the budget for labels</h2>") :]
+    section = section[: section.index("</section>")]
+    assert section.count('class="best"') == 2
+    assert "labels known" in section
+    assert re.search(r"clinc150 · cosine-paper · ε = 1</td><td class=\"number\">10 %", section)
+
+
+def test_bands_follow_the_number_of_seeds():
+    assert groups.band([]) is None
+    assert groups.band([None, float("nan")]) is None
+    assert groups.band([1, 2, 3, 4]) == groups.Band(1, 2.5, 4, 4)
+    assert groups.band([1, 2, 3, 4, 9]) == groups.Band(2, 3, 4, 5)
+
+
+def test_missing_measurements_are_not_zeros():
+    runs = [run for run in made_up.runs() if run["status"] == "done"][:5]
+    for run in copy.deepcopy(runs):
+        run["matrix"] = [[None] * 10 for _ in range(9)] + [run["matrix"][-1]]
+        run["curve"] = [None] * 9 + [run["curve"][-1]]
+        run["forgetting"] = None
+        runs.append(run)
+    text = results_page("Results", runs[5:], [])
+    assert "Forgetting" not in headings(text)
+    assert text.count('<th scope="row">') == 1
+    assert ">0</td>" not in text
+
+
+def test_runs_without_privacy_cost_infinity(text):
+    section = text[text.index("Cost in epsilon and seconds</h2>") :]
+    assert re.search(r"cosine · oracle · no privacy[^<]*</td><td[^>]*>5</td><td[^>]*>infinite", section)
+
+
+def test_drop_curves_of_one_mechanism_share_a_plot():
+    drop = {"delta": 1e-7, "curves": [{"epsilon": e, "sizes": [1, 9], "probability": [1, 0.2]} for e in (1, 2)]}
+    text = results_page("Drop", [], [], drop=drop)
+    assert text.count("<figure") == 1
+    assert text.count("<button") == 2
+    assert results_page("Drop", [], [], drop=made_up.drop()).count("<figure") == 3
+
+
+def test_seeded_runs_say_so(text):
+    assert "NOT PRIVATE" in text
+    assert "joint Gaussian (noise multiplier 4.219" in text
+
+
+def test_two_thousand_runs_make_a_page_of_reasonable_size():
+    runs = [
+        {**run, "cell": {**run["cell"], "data": f"{run['cell']['data']} {k}"}}
+        for k in range(7)
+        for run in made_up.runs()
+    ]
+    assert len(runs) > 1900
+    assert len(results_page("Many", runs, [])) < 6_000_000
+
+
+def test_axes_cover_their_values():
+    for low, high in ((0.0, 1.0), (61.2, 88.7), (5.0, 5.0), (-3.0, 1000.0), (0.0, 1e-6)):
+        axis = svg.linear("y", [low, high])
+        assert axis.low <= low <= high <= axis.high
+        assert 2 <= len(axis.ticks) <= 12
+    for sizes in ([1], [3, 40], [1, 100_000]):
+        axis = svg.powers("x", sizes)
+        assert 10**axis.low <= min(sizes) * 1.0001
+        assert 10**axis.high >= max(sizes) * 0.9999
+        assert axis.ticks
+
+
+def test_stars_emphasise_and_numbers_stand_to_the_right():
+    shown = page.table(["a", "b"], [["1.5 (1 to 2)", "x"], ["*failed*", "<y>"]])
+    assert '<th scope="col" class="number">a</th><th scope="col">b</th>' in shown
+    assert "<em>failed</em>" in shown
+    assert "&lt;y&gt;" in shown
