@@ -1,8 +1,8 @@
 """Label spaces of any size: noise for all labels, at a cost that follows the few whose blocks are kept.
 
-A block is the noisy integer sum k of one label, K coordinates. It is kept if a block of its label was
-published before, or if |k|^2 > R^2; the threshold is public. Labels that are neither published nor in the data need no block
-each: nearly all of theirs would be thrown away. Those that would be kept are drawn directly, by rejection:
+A block is the noisy integer sum k of one label, K coordinates. It is kept if a block of its label was published before,
+or if |k|^2 > R^2; the threshold is public. Labels that were not published and are not in the data need no block each:
+nearly all of theirs would be thrown away. Those that would be kept are drawn directly, by rejection:
 
 Let p be the law of a block of rounded noise with deviation s, and p' the same with a larger deviation s'. On the cube
 that rounds to k, the densities' ratio is (s'/s)^K exp(-a |x|^2) with a = (1/s^2 - 1/s'^2) / 2, and every x there has

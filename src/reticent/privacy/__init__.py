@@ -1,1 +1,1 @@
-"""What a release costs: events, their accounting, plans, statements. Public descriptions only; no data, no randomness."""
+"""What a release costs: events, accounting, plans, statements. Public descriptions; no data and no randomness."""
