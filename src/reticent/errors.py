@@ -32,6 +32,10 @@ class BudgetExceeded(LedgerError):
     """The spend would take one person past the budget; nothing was recorded."""
 
 
+class NotPaidFor(LedgerError):
+    """Something was to be drawn or released that no spend covers; nothing left."""
+
+
 @contextlib.contextmanager
 def silenced() -> Iterator[None]:
     """Silences warnings and logs: a remark about one row is a remark about one person."""

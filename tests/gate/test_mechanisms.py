@@ -91,7 +91,7 @@ def test_broken_twin_is_caught(twin, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_audit_alone_catches_half_the_noise(kind):
     """The attack by itself, without looking at formulas: it passes the real one and rejects the twin."""
-    from reticent.testing import _audit_labels, _drawer
+    from reticent.testing.mechanism_checks import _audit_labels, _drawer
 
     event = kind(epsilon=1.0, delta=1e-5)
     turn = selection.law(event).threshold
@@ -160,7 +160,7 @@ def test_broken_joint_twin_is_caught(twin):
 
 
 def test_audit_alone_catches_half_the_joint_noise():
-    from reticent.testing import _audit_sums
+    from reticent.testing.mechanism_checks import _audit_sums
 
     event = planning.joint_gaussian(BUDGET, 0.1)
     rng = NoiseSource.from_os()

@@ -1,13 +1,16 @@
 """Sums of gradients the slow and obvious way, and what their tests share."""
 
 import importlib.util
-from functools import partial
 
 import numpy as np
 import pytest
 
-from reticent.sensitive import dpsgd
-from reticent.sensitive.dpsgd import Sgd, Training
+from reticent import Budget
+from reticent.gate.gate import Gate, Permit
+from reticent.gate.noise import NoiseSource
+from reticent.lab.baselines.oracles import LabLedger
+from reticent.released.optimizers import Sgd
+from reticent.sensitive.training import Training
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 
@@ -20,8 +23,9 @@ def settings(**changes) -> Training:
     return Training(**{**usual, "optimizer": Sgd(learning_rate=0.1), **changes})
 
 
-def scales(clip_norm: float = 1.0, clip=dpsgd.flat):
-    return partial(dpsgd._bounded, clip, clip_norm)
+def paid(training: Training, noise: NoiseSource) -> Permit:
+    """A permit for one training, of a ledger that refuses nothing."""
+    return Gate(LabLedger.create(None, Budget(epsilon=1.0, delta=1e-5)), noise).spend(training.event, task="task")
 
 
 def joined(values) -> np.ndarray:

@@ -8,16 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from reticent.sensitive import dpsgd
-from reticent.sensitive.dpsgd import Adam, train
+from reticent.gate.step import clipped_sum
+from reticent.released.optimizers import Adam
 from reticent.sensitive.head import Head, HeadGradients, _bits, _product, snapped
+from reticent.sensitive.training import train
 from tests.sensitive.by_hand import (
     agrees,
     batch_clipped,
     joined,
     moved,
     needs_torch,
-    scales,
+    paid,
     settings,
     slow_sum,
 )
@@ -45,10 +46,10 @@ def test_head_sums_single_examples(clip_norm):
     x, y = draw.normal(size=(90, 7)), draw.integers(0, 4, size=90)
     gradients = HeadGradients(x, y, 4)  # type: ignore[arg-type]  # float64, to compare closely
     at = moved(gradients.start)
-    found = gradients.clipped_sum(at, np.arange(90), scales(clip_norm))
+    found = clipped_sum(gradients, at, np.arange(90), clip_norm)
     alone = head_alone(x, y, at)
     assert agrees(found, slow_sum(alone, clip_norm), 1e-5)
-    single = HeadGradients(x.astype(np.float32), y, 4).clipped_sum(at, np.arange(90), scales(clip_norm))
+    single = clipped_sum(HeadGradients(x.astype(np.float32), y, 4), at, np.arange(90), clip_norm)
     assert agrees(single, slow_sum(alone, clip_norm), 1e-4)
     assert clip_norm == 100.0 or not agrees(found, batch_clipped(alone, clip_norm), 0.01)
 
@@ -77,9 +78,9 @@ def test_copies_of_an_example_count_alike(length):
     between -= apart * (between @ apart) / (apart @ apart)
     x = np.repeat(between[None] * length / np.linalg.norm(between), 16, axis=0).astype(np.float32)
     gradients = HeadGradients(x, np.full(16, 2), 22)
-    one = joined(gradients.clipped_sum(at, np.arange(1), scales()))
+    one = joined(clipped_sum(gradients, at, np.arange(1), 1.0))
     for copies in range(2, 17):
-        together = joined(gradients.clipped_sum(at, np.arange(copies), scales()))
+        together = joined(clipped_sum(gradients, at, np.arange(copies), 1.0))
         assert np.linalg.norm(together - copies * one) < 1e-12
 
 
@@ -116,16 +117,13 @@ EXTREME = st.one_of(
     x=arrays(np.float32, (3, 4), elements=EXTREME),
     weight=arrays(np.float32, (2, 4), elements=EXTREME),
     clip_norm=st.sampled_from([1e-20, 0.1, 1.0, 1e10]),
-    clip=st.sampled_from(
-        [dpsgd.flat, dpsgd.per_layer, lambda norms, _: {name: np.ones(len(norms[name])) for name in norms}]
-    ),
 )
-def test_clipping_is_never_exceeded(x, weight, clip_norm, clip):
-    """One example at a time, with a function that does not clip among others: the sum is that example's part."""
+def test_clipped_gradients_never_exceed(x, weight, clip_norm):
+    """One example at a time: the sum is that example's part."""
     gradients = HeadGradients(x, np.array([0, 1, 1]), 2)
     at = {"head.weight": weight, "head.bias": np.zeros(2, np.float32)}
     for row in range(3):
-        vector = joined(gradients.clipped_sum(at, np.array([row]), scales(clip_norm, clip)))
+        vector = joined(clipped_sum(gradients, at, np.array([row]), clip_norm))
         assert math.hypot(*vector) <= clip_norm
 
 
@@ -135,9 +133,9 @@ def test_neighbours_differ_by_one_unit():
     x, y = (100 * draw.normal(size=(500, 6))).astype(np.float32), draw.integers(0, 3, size=500)
     gradients = HeadGradients(x, y, 3)
     at = moved(gradients.start)
-    whole = joined(gradients.clipped_sum(at, np.arange(500), scales(0.7)))
+    whole = joined(clipped_sum(gradients, at, np.arange(500), 0.7))
     for left in (0, 63, 64, 499):
-        less = joined(gradients.clipped_sum(at, np.delete(np.arange(500), left), scales(0.7)))
+        less = joined(clipped_sum(gradients, at, np.delete(np.arange(500), left), 0.7))
         assert 0 < np.linalg.norm(whole - less) <= 0.7 * (1 + 2**-14)
 
 
@@ -146,5 +144,5 @@ def test_the_head_learns(rng):
     y = draw.integers(0, 3, size=300)
     x = (np.eye(3)[y] + 0.1 * draw.normal(size=(300, 3))).astype(np.float32)
     training = settings(noise_multiplier=0.5, rate=0.3, batch=90, steps=40, optimizer=Adam(learning_rate=0.1))
-    end = train(HeadGradients(x, y, 3), 300, training, rng=rng)
+    end = train(HeadGradients(x, y, 3), training, paid(training, rng))
     assert np.mean(np.argmax(x @ end["head.weight"].T + end["head.bias"], axis=1) == y) > 0.95

@@ -11,10 +11,13 @@ import pytest
 import reticent as rt
 from reticent import errors
 from reticent.encoders import film, last_layer, lora, wrap
+from reticent.gate.gate import Gate
+from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import STANDS_OUT, CountLabels
 from reticent.gate.noise import NoiseSource
 from reticent.privacy import accounting, events
-from reticent.sensitive.dpsgd import Engine
+from reticent.sensitive.task import Task
+from reticent.sensitive.training import Engine
 from tests.conftest import ALPHA
 
 BUDGET = rt.Budget(epsilon=4.0, delta=1e-5)
@@ -50,10 +53,10 @@ def test_peft_learns_a_stream(policy, tmp_path):
     assert again.statement().now.epsilon <= BUDGET.epsilon * (1 + 1e-9)
 
 
-class Refusing:
+class Refusing(Ledger):
     """A ledger that lets nothing through."""
 
-    def spend(self, *_: object, **__: object) -> None:
+    def spend(self, *_: object, **__: object) -> int:
         raise errors.BudgetExceeded("no")
 
 
@@ -68,26 +71,17 @@ class Untouched:
 
 @pytest.mark.parametrize("policy", [rt.PublicLabels(list("abcd")), rt.ReleasedLabels(), rt.ReleasedLabels.paper(0.3)])
 def test_peft_spends_before_it_trains(policy):
-    from reticent.sensitive.task import Task
-
     known = policy.space if isinstance(policy, rt.PublicLabels) else rt.LabelSpace(())
     x, y = data(["a", "b"], 20)
+    gate = Gate(Refusing.create(None, BUDGET), Untouched())  # type: ignore[arg-type]
     with pytest.raises(errors.BudgetExceeded):
-        FAST.learn_task(
-            Task(x, y),
-            policy,
-            known=known,
-            encoder=None,
-            budget=BUDGET,
-            ledger=Refusing(),  # type: ignore[arg-type]
-            rng=Untouched(),  # type: ignore[arg-type]
-        )
+        FAST.learn_task(Task(x, y), policy, known=known, encoder=None, gate=gate)
 
 
 @pytest.mark.parametrize("policy", [rt.PublicLabels(list("abcd")), rt.ReleasedLabels()])
 def test_peft_learns_an_empty_task(policy):
     model = classifier(policy).learn_task(np.zeros((0, WIDTH), np.float32), [], name="empty")
-    (release,) = model._model().releases
+    (release,) = model.releases
     classes = 4 if isinstance(policy, rt.PublicLabels) else 0
     assert release.parameters["head.weight"].shape == (classes, WIDTH)
     if classes:
@@ -103,7 +97,7 @@ def test_peft_neighbours_differ_in_values():
     x, y = data(["a", "b"], 200)
     found = []
     for keep in (400, 399):
-        (release,) = classifier().learn_task(x[:keep], y[:keep], name="march")._model().releases
+        (release,) = classifier().learn_task(x[:keep], y[:keep], name="march").releases
         found.append((release.event, release.labels, {k: (v.shape, v.dtype) for k, v in release.parameters.items()}))
     assert found[0] == found[1]
 
@@ -120,7 +114,7 @@ def test_peft_drops_what_it_cannot_use():
 def test_peft_heads_stay_small():
     space = [*"abcd", *(f"never {i}" for i in range(50_000))]
     model = classifier(rt.PublicLabels(space)).learn_task(*data(["a", "b"], 400), name="march")
-    (release,) = model._model().releases
+    (release,) = model.releases
     assert {0, 1} <= set(release.parameters["rows"].tolist())
     assert len(release.parameters["rows"]) < 40
     assert model.score(*data(["a", "b"], 50, seed=1)) > 0.9
@@ -147,12 +141,12 @@ def test_heads_have_rows_for_labels_of_their_task():
     for labels, name in ((["a", "b"], "march"), (["c", "d"], "april"), ([], "empty"), (["a", "c"], "june")):
         x, y = data(labels, 300) if labels else (np.zeros((0, WIDTH), np.float32), [])
         model.learn_task(x, y, name=name)
-    heads = [[model.classes_[row] for row in release.parameters["rows"]] for release in model._model().releases]
+    heads = [[model.classes_[row] for row in release.parameters["rows"]] for release in model.releases]
     mine = [set("ab"), set("cd"), set(), set("ac")]
     assert all(labels <= set(head) for labels, head in zip(mine, heads, strict=True))
     # a known label without examples stands out with chance Q(2); six of eight or more with 4e-9
     assert sum(len(head) - len(labels) for labels, head in zip(mine, heads, strict=True)) < 6
-    assert all(len(r.parameters["head.weight"]) == len(r.parameters["rows"]) for r in model._model().releases)
+    assert all(len(r.parameters["head.weight"]) == len(r.parameters["rows"]) for r in model.releases)
     assert model.score(*data(list("abcd"), 50, seed=1)) > 0.9
 
 
@@ -160,7 +154,7 @@ def test_selected_labels_are_remembered():
     """A selection mechanism counts no known label, so a head keeps a row for each."""
     model = classifier(rt.ReleasedLabels(selection=events.OptimalSelection))
     model.learn_task(*data(["a", "b"], 300), name="march").learn_task(*data(["c", "d"], 300), name="april")
-    assert [len(release.parameters["rows"]) for release in model._model().releases] == [2, 4]
+    assert [len(release.parameters["rows"]) for release in model.releases] == [2, 4]
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 30])
@@ -229,7 +223,7 @@ def test_peft_survives_json(learner):
 
 def test_paper_mode_is_the_papers():
     paper = rt.PeftEnsemble.paper(task_size=700).resolved(None)
-    assert (paper.adapter, paper.epochs, paper.length, paper.others) == (film, 40, None, 0)
+    assert (paper.adapter, paper.epochs, paper.length, paper.decoys) == (film, 40, None, 0)
     assert paper.aggregate is rt.PeftEnsemble.paper().rule.aggregate
     assert paper.aggregate.__name__ == "argmax"
     event = events.DpSgd(noise_multiplier=1.0, rate=0.1, steps=paper.steps)
@@ -245,7 +239,7 @@ def test_paper_mode_is_the_papers():
         ({"rate": 1.5}, "rate"),
         ({"learning_rate": -1.0}, "learning_rate > 0"),
         ({"epochs": 0}, "epochs >= 1"),
-        ({"others": -1}, "others >= 0"),
+        ({"decoys": -1}, "decoys >= 0"),
     ],
 )
 def test_peft_refuses(settings, sentence):
@@ -281,7 +275,7 @@ def test_peft_trains_through_an_encoder(adapter, tmp_path):
     # 1.00 in sixty of sixty trials; two heads of eight features each disagree too often to promise anything of both
     assert model.learn_task(*data(["a", "b"], 300), name="march").score(x[:100], y[:100]) > 0.8
     model.learn_task(*data(["c", "d"], 300), name="april")
-    names = set(model._model().releases[0].parameters)
+    names = set(model.releases[0].parameters)
     assert any(name.startswith("lora." if adapter and adapter != film else "film.") for name in names)
     again = rt.load(tmp_path / "m", encoder=encoder)
     assert (again.predict(x) == model.predict(x)).all()
@@ -302,6 +296,6 @@ def test_adapters_are_refused_before_anything_is_spent():
 def test_a_release_holds_adapter_and_head_alone():
     model = classifier(learner=rt.PeftEnsemble(task_size=100, epochs=1), encoder=tiny())
     model.learn_task(*data(["a", "b"], 50), name="march")
-    (release,) = model._model().releases
+    (release,) = model.releases
     sizes = {name: value.size for name, value in release.parameters.items()}
     assert sizes == {"rows": 4, "film.1.weight": 16, "film.1.bias": 16, "head.weight": 32, "head.bias": 4}

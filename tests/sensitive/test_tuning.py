@@ -16,12 +16,15 @@ from scipy.stats import kstest
 import reticent as rt
 from reticent import errors
 from reticent.encoders import film, wrap
+from reticent.gate import gate as gates
+from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
 from reticent.privacy import accounting, events, renyi
 from reticent.privacy.statement import Spend
-from reticent.sensitive import dpsgd, tuning
+from reticent.sensitive import tuning
 from reticent.sensitive.task import Task
+from reticent.sensitive.training import Training
 from tests.conftest import ALPHA
 from tests.test_boundary import loaded_by
 
@@ -43,23 +46,23 @@ def some_noise(_: events.Event, __: rt.Budget, *, rate: float, steps: int) -> ev
 
 
 @pytest.fixture
-def seen(monkeypatch) -> list[dpsgd.Training]:
+def seen(monkeypatch) -> list[Training]:
     """What each training was given."""
-    found: list[dpsgd.Training] = []
-    train = dpsgd.train
+    found: list[Training] = []
+    train = tuning.train
 
-    def spy(gradients: Any, size: int, training: dpsgd.Training, **others: Any) -> Any:
+    def spy(gradients: Any, training: Training, permit: Any, **others: Any) -> Any:
         found.append(training)
-        return train(gradients, size, training, **others)
+        return train(gradients, training, permit, **others)
 
-    monkeypatch.setattr(dpsgd, "train", spy)
+    monkeypatch.setattr(tuning, "train", spy)
     return found
 
 
-def private(ledger: Any, **changes: Any) -> rt.PeftEnsemble:
+def private(ledger: Any, noise: Any = None, **changes: Any) -> rt.PeftEnsemble:
     given: dict[str, Any] = {"policy": LABELS, "public_validation": data(5, seed=2), "budget": BUDGET, "mean_runs": 2}
     x, y = data(15)
-    return tuning.tune_privately(SMALL, x, y, ledger=ledger, **{**given, **changes})
+    return tuning.tune_privately(SMALL, x, y, gate=Gate(ledger, noise), **{**given, **changes})
 
 
 # --- ranges and scaling
@@ -70,7 +73,7 @@ def test_candidates_stay_in_the_ranges(seen):
     learner = rt.PeftEnsemble(task_size=500, epochs=2, calibrate=some_noise)
     rt.tune(learner, x, y, budget=BUDGET, trials=6)
     rng = NoiseSource.from_os()
-    drawn = [tuning.draw(SMALL.resolved(None), rng) for _ in range(300)]
+    drawn = [tuning.draw(SMALL.resolved(None), (rng.words(3) * 2.0**-64).tolist()) for _ in range(300)]
     assert len(seen) == 6
     settings = [(t.batch, 70, t.optimizer.learning_rate, t.clip_norm) for t in seen]
     settings += [((d.rate or 0) * 60, 60, d.learning_rate or 0, d.clip_norm or 0) for d in drawn]
@@ -83,7 +86,7 @@ def test_candidates_stay_in_the_ranges(seen):
 
 def test_private_candidates_are_log_uniform(rng):
     learner = rt.PeftEnsemble(task_size=10**6).resolved(None)
-    drawn = [tuning.draw(learner, rng) for _ in range(4000)]
+    drawn = [tuning.draw(learner, (rng.words(3) * 2.0**-64).tolist()) for _ in range(4000)]
     for name, low, high in (("rate", 1e-5, 1.0), ("learning_rate", 1e-7, 1e-2), ("clip_norm", 0.2, 10.0)):
         values = np.array([getattr(d, name) for d in drawn])
         # a batch is a whole number: spread it over the interval that was rounded to it
@@ -163,7 +166,7 @@ def test_tuning_through_an_encoder(seen):
     assert (tuned.adapter, len(seen)) == (film, 1)
     ledger = Ledger.create(None, BUDGET)
     given: dict[str, Any] = {"policy": LABELS, "public_validation": data(2), "budget": BUDGET, "mean_runs": 1.01}
-    assert tuning.tune_privately(learner, x, y, encoder=encoder, ledger=ledger, **given).adapter == film
+    assert tuning.tune_privately(learner, x, y, encoder=encoder, gate=Gate(ledger), **given).adapter == film
 
 
 def test_importing_reticent_needs_no_optuna():
@@ -221,7 +224,7 @@ class Untouched:
 def test_private_tuning_spends_before_it_draws(seen, monkeypatch):
     ledger = Ledger.create(None, rt.Budget(epsilon=0.5, delta=1e-5))
     with pytest.raises(rt.BudgetExceeded, match="nothing was spent"):
-        private(ledger, rng=Untouched())
+        private(ledger, Untouched())
     assert seen == []
     assert ledger.statement().spends == ()
     ledger = Ledger.create(None, BUDGET)
@@ -232,7 +235,7 @@ def test_private_tuning_spends_before_it_draws(seen, monkeypatch):
         spent_by_then.extend(ledger.statement().spends)
         return 1
 
-    monkeypatch.setattr(tuning, "number_of_runs", spy)
+    monkeypatch.setattr(gates, "number_of_runs", spy)
     private(ledger)
     (spend,) = spent_by_then
     assert (spend.task, spend.event) == ("tuning", tuning.private_selection(SMALL, BUDGET, mean_runs=2))
@@ -254,7 +257,7 @@ def test_private_tuning_passes_no_remark_on(recwarn, encoder):
         policy=LABELS,
         public_validation=(public if encoder is None else list(public), truth),
         budget=BUDGET,
-        ledger=Ledger.create(None, BUDGET),
+        gate=Gate(Ledger.create(None, BUDGET)),
         encoder=encoder,
         mean_runs=2,
     )
@@ -266,12 +269,12 @@ def test_private_tuning_keeps_the_best(monkeypatch):
     scores = [0.3, 0.2, 0.7, 0.1, 0.7, 0.6]
     tried: list[rt.PeftEnsemble] = []
 
-    def accuracy(candidate: rt.PeftEnsemble, event: events.DpSgd, rng: NoiseSource) -> float:
+    def accuracy(candidate: rt.PeftEnsemble, event: events.DpSgd, permit: object) -> float:
         tried.append(candidate)
         return scores[len(tried) - 1]
 
     monkeypatch.setattr(tuning, "_accuracy", lambda *_: accuracy)
-    monkeypatch.setattr(tuning, "number_of_runs", lambda *_, **__: len(scores))
+    monkeypatch.setattr(gates, "number_of_runs", lambda *_, **__: len(scores))
     best = private(Ledger.create(None, BUDGET))
     assert len(tried) == len(scores)
     assert replace(best, tuning=None) == tried[2]  # of equals the first
@@ -282,17 +285,17 @@ def test_scores_are_accuracies():
     x, y = data(15)
     part, rest = (tuning._Examples.of(Task(*examples), LABELS) for examples in ((x, y), data(5, seed=2)))
     turned = replace(rest, places=(rest.places + 1) % 4)
-    learner, rng = SMALL.resolved(None), NoiseSource.from_os()
+    learner, free = SMALL.resolved(None), tuning._Free(NoiseSource.from_os())
     event = events.DpSgd(noise_multiplier=0.01, rate=0.2, steps=60)
-    assert tuning._accuracy(learner, part, rest, LABELS.space, None)(learner, event, rng) > 0.9
-    assert tuning._accuracy(learner, part, turned, LABELS.space, None)(learner, event, rng) < 0.1
+    assert tuning._accuracy(learner, part, rest, LABELS.space, None)(learner, event, free) > 0.9
+    assert tuning._accuracy(learner, part, turned, LABELS.space, None)(learner, event, free) < 0.1
 
 
 def test_number_of_runs_is_told_to_nobody(monkeypatch, capfd, caplog):
     """Everything that leaves is the same after 1 run and after 4, but for the settings themselves."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    train = dpsgd.train
+    train = tuning.train
 
     def printing(*args: Any, **others: Any) -> Any:
         print("one more run", file=sys.stderr)
@@ -307,8 +310,8 @@ def test_number_of_runs_is_told_to_nobody(monkeypatch, capfd, caplog):
 
     told = []
     for runs in (1, 4):
-        monkeypatch.setattr(tuning, "number_of_runs", lambda *_, runs=runs, **__: runs)
-        monkeypatch.setattr(dpsgd, "train", printing)
+        monkeypatch.setattr(gates, "number_of_runs", lambda *_, runs=runs, **__: runs)
+        monkeypatch.setattr(tuning, "train", printing)
         ledger = Ledger.create(None, BUDGET)
         learner = private(ledger)
         facts = ledger.statement().json()
@@ -316,7 +319,7 @@ def test_number_of_runs_is_told_to_nobody(monkeypatch, capfd, caplog):
             del row["at"]
         hidden = replace(learner, rate=None, learning_rate=None, clip_norm=None)
         left = [runs]
-        monkeypatch.setattr(dpsgd, "train", failing)
+        monkeypatch.setattr(tuning, "train", failing)
         with pytest.raises(MemoryError) as raised:
             private(Ledger.create(None, BUDGET))
         told.append((facts, hidden, caplog.text, capfd.readouterr(), str(raised.value), len(raised.traceback)))
@@ -325,16 +328,19 @@ def test_number_of_runs_is_told_to_nobody(monkeypatch, capfd, caplog):
 
 
 def test_a_model_goes_on_with_the_ledger_that_paid_for_tuning(tmp_path):
-    with Ledger.create(tmp_path / "model", BUDGET) as ledger:
-        learner = private(ledger)
-    model = rt.ContinualClassifier(labels=LABELS, learner=learner, budget=BUDGET, path=tmp_path / "model")
-    statement = model.learn_task(*data(15, seed=5), name="march").statement()
+    model = rt.ContinualClassifier(labels=LABELS, budget=BUDGET, path=tmp_path / "model")
+    x, y = data(15)
+    given: dict[str, Any] = {"policy": LABELS, "public_validation": data(5, seed=2), "budget": BUDGET, "mean_runs": 2}
+    with model.directory.writer() as gate:
+        learner = tuning.tune_privately(SMALL, x, y, gate=gate, **given)
+    statement = model.set_params(learner=learner).learn_task(*data(15, seed=5), name="march").statement()
     assert [spend.task for spend in statement.spends] == ["tuning", "march"]
     assert [act.text for act in statement.acts] == [learner.tuning]
     assert statement.not_covered == []
     assert statement.now.epsilon <= BUDGET.epsilon * (1 + 1e-9)
-    with pytest.raises(rt.BudgetExceeded):
-        private(model._open_ledger())  # the same people cannot pay twice
+    with model.directory.writer() as gate, pytest.raises(rt.BudgetExceeded):
+        tuning.tune_privately(SMALL, x, y, gate=gate, **given)  # the same people cannot pay twice
+    assert rt.load(tmp_path / "model")._learner() == learner
 
 
 def test_people_are_bounded_in_private_tuning(monkeypatch):
@@ -345,7 +351,7 @@ def test_people_are_bounded_in_private_tuning(monkeypatch):
         return lambda *_: 0.0
 
     monkeypatch.setattr(tuning, "_accuracy", spy)
-    private(Ledger.create(None, BUDGET), units=["one person"] * 60)
+    private(Ledger.create(None, BUDGET), persons=["one person"] * 60)
     assert sizes == [1]
 
 
@@ -425,7 +431,7 @@ def test_bad_private_tuning_is_refused_before_it_is_paid_for(changes, sentence, 
     x, _ = data(15)
     with pytest.raises(errors.InvalidValue, match="Expected labels"):
         tuning.tune_privately(
-            SMALL, x, None, policy=LABELS, public_validation=data(1), budget=BUDGET, ledger=ledger, mean_runs=2
+            SMALL, x, None, policy=LABELS, public_validation=data(1), budget=BUDGET, gate=Gate(ledger), mean_runs=2
         )
     assert ledger.statement().spends == ()
     assert seen == []

@@ -1,5 +1,6 @@
 """The conformance suite for learners passes ours, and fails each broken twin with a sentence of its own."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,7 +10,10 @@ import pytest
 import reticent as rt
 from reticent import errors
 from reticent.encoders import wrap
+from reticent.gate.gate import Gate
+from reticent.gate.label_sums import sum_by_label
 from reticent.gate.ledger import Ledger
+from reticent.gate.mechanisms import GaussianSum
 from reticent.lab.baselines.sequential import Desai, Naive
 from reticent.labels import LabelSpace
 from reticent.privacy import events
@@ -50,9 +54,20 @@ def test_tasks_and_encoders_may_be_ones_own():
     )
 
 
-def unwatched(others: dict[str, Any]) -> dict[str, Any]:
-    """A ledger of one's own instead of the one that counts."""
-    return {**others, "ledger": Ledger.create(None, others["budget"])}
+def spoiled(others: dict[str, Any], change: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    """A gate whose releases are changed on their way out, with the permit's consent."""
+
+    class Spoiled(Gate):
+        def spend(self, event, *, task, private=True):
+            permit = super().spend(event, task=task, private=private)
+            release = permit.release
+            permit.release = lambda **kept: release(**change(**kept))  # type: ignore[method-assign]
+            return permit
+
+    gate = others["gate"]
+    twin = Spoiled(gate._ledger, gate._noise)
+    twin._permits = gate._permits  # what the twin makes is found there
+    return {**others, "gate": twin}
 
 
 @dataclass(frozen=True)
@@ -72,17 +87,49 @@ class Twin:
 @dataclass(frozen=True)
 class SpendsLate(Twin):
     def learn_task(self, task, policy, **others):
-        release = super().learn_task(task, policy, **unwatched(others))
-        others["ledger"].spend(release.event, task=task.name, private=others["rng"].private)
-        return release
+        others["gate"]._noise.words(1)
+        return super().learn_task(task, policy, **others)
 
 
 @dataclass(frozen=True)
-class SpendsNothing(Twin):
+class SpendsElsewhere(Twin):
+    """Pays into a ledger of its own instead of the one that counts."""
+
     def learn_task(self, task, policy, **others):
-        if type(others["ledger"]) is not Ledger:
+        if type(others["gate"]._ledger) is not Ledger:
             raise errors.BudgetExceeded("no")
-        return super().learn_task(task, policy, **unwatched(others))
+        return super().learn_task(task, policy, **{**others, "gate": Gate(Ledger.create(None, others["gate"].budget))})
+
+
+@dataclass(frozen=True)
+class HalfTheNoise(Twin):
+    def learn_task(self, task, policy, *, gate, known, **others):
+        task = gate.admit(task)
+        event = policy.sums(gate.budget)
+        permit = gate.spend(event, task=task.name)
+        exact = sum_by_label(task.inputs, task.labels, known=known, count_weight=0.0)
+        half = events.Gaussian(noise_multiplier=event.noise_multiplier / 2)
+        return permit.release(parameters={"sums": permit.draw(GaussianSum(half), exact.known)})
+
+
+@dataclass(frozen=True)
+class NoNoise(Twin):
+    def learn_task(self, task, policy, *, gate, known, **others):
+        task = gate.admit(task)
+        permit = gate.spend(policy.sums(gate.budget), task=task.name)
+        exact = sum_by_label(task.inputs, task.labels, known=known, count_weight=0.0)
+        return permit.release(parameters={"sums": exact.known})
+
+
+@dataclass(frozen=True)
+class DrawsTwice(Twin):
+    def learn_task(self, task, policy, *, gate, known, **others):
+        task = gate.admit(task)
+        event = policy.sums(gate.budget)
+        permit = gate.spend(event, task=task.name)
+        exact = sum_by_label(task.inputs, task.labels, known=known, count_weight=0.0)
+        mean = sum(permit.draw(GaussianSum(event), exact.known) for _ in range(2))
+        return permit.release(parameters={"sums": mean})
 
 
 @dataclass(frozen=True)
@@ -109,36 +156,48 @@ class CallsItPrivate(Twin):
 @dataclass(frozen=True)
 class LabelsFromData(Twin):
     def learn_task(self, task, policy, **others):
-        release = super().learn_task(task, policy, **others)
-        seen = {label for label in task.labels if isinstance(label, str)}
-        return replace(release, labels=LabelSpace(tuple(sorted(seen - set(others["known"].labels)))))
+        seen = {label for label in task.labels if isinstance(label, str)} - set(others["known"].labels)
+        space = LabelSpace(tuple(sorted(seen)))
+        return super().learn_task(task, policy, **spoiled(others, lambda **kept: {**kept, "labels": space}))
 
 
 @dataclass(frozen=True)
 class InventsLabels(Twin):
     def learn_task(self, task, policy, **others):
-        return replace(super().learn_task(task, policy, **others), labels=LabelSpace(("z",)))
+        change = spoiled(others, lambda **kept: {**kept, "labels": LabelSpace(("z",))})
+        return super().learn_task(task, policy, **change)
+
+
+def with_parameters(others: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    return spoiled(others, lambda **kept: {**kept, "parameters": {**kept["parameters"], **change(kept["parameters"])}})
 
 
 @dataclass(frozen=True)
 class ShapeOfN(Twin):
     def learn_task(self, task, policy, **others):
-        release = super().learn_task(task, policy, **others)
-        return replace(release, parameters={**release.parameters, "seen": np.zeros(len(task.labels))})
+        size = len(others["gate"].admit(task).labels)
+        return super().learn_task(task, policy, **with_parameters(others, lambda _: {"seen": np.zeros(size)}))
 
 
 @dataclass(frozen=True)
 class TypeOfN(Twin):
     def learn_task(self, task, policy, **others):
-        release = super().learn_task(task, policy, **others)
-        sums = release.parameters["sums"].astype(np.float32 if len(task.labels) else np.float64)
-        return replace(release, parameters={**release.parameters, "sums": sums})
+        kind = np.float32 if len(others["gate"].admit(task).labels) else np.float64
+        return super().learn_task(
+            task, policy, **with_parameters(others, lambda found: {"sums": found["sums"].astype(kind)})
+        )
+
+
+@dataclass(frozen=True)
+class ReadsPersonsRaw(Twin):
+    def learn_task(self, task, policy, **others):
+        return super().learn_task(Task(task.inputs, task.labels, name=task.name), policy, **others)
 
 
 @dataclass(frozen=True)
 class RaisesOnNan(Twin):
     def learn_task(self, task, policy, **others):
-        if np.isnan(task.inputs).any():
+        if np.isnan(others["gate"].admit(task).inputs).any():
             raise ValueError("NaN in row 0")
         return super().learn_task(task, policy, **others)
 
@@ -146,16 +205,15 @@ class RaisesOnNan(Twin):
 @dataclass(frozen=True)
 class WarnsOfZeros(Twin):
     def learn_task(self, task, policy, **others):
-        np.divide(1.0, np.abs(task.inputs).sum(axis=1, dtype=np.float64))
+        np.divide(1.0, np.abs(others["gate"].admit(task).inputs).sum(axis=1, dtype=np.float64))
         return super().learn_task(task, policy, **others)
 
 
 @dataclass(frozen=True)
 class LetsNanThrough(Twin):
     def learn_task(self, task, policy, **others):
-        release = super().learn_task(task, policy, **others)
-        total = np.array([np.sum(task.inputs[:, 0])], dtype=np.float32)
-        return replace(release, parameters={**release.parameters, "total": total})
+        total = np.array([np.sum(others["gate"].admit(task).inputs[:, 0])], dtype=np.float32)
+        return super().learn_task(task, policy, **with_parameters(others, lambda _: {"total": total}))
 
 
 @dataclass(frozen=True)
@@ -163,7 +221,7 @@ class KeepsExamples(Twin):
     kept: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     def learn_task(self, task, policy, **others):
-        self.kept.append(task.labels[:1])
+        self.kept.append(others["gate"].admit(task).labels[:1])
         return super().learn_task(task, policy, **others)
 
 
@@ -194,10 +252,14 @@ class NotFrozen:
     ("learner", "sentence"),
     [
         (SpendsLate(), "Noise is drawn before it is paid for"),
-        (SpendsNothing(), "Nothing is spent"),
-        (IgnoresRefusals(), "goes on when the ledger refuses"),
-        (SaysAnotherEvent(), "event is not what was spent"),
-        (CallsItPrivate(), "whether its noise is private"),
+        (SpendsElsewhere(), "Nothing was spent on this release"),
+        (IgnoresRefusals(), "Nothing was spent on this release"),
+        (HalfTheNoise(), "was not paid for"),
+        (NoNoise(), "to be drawn before its release"),
+        (DrawsTwice(), "drawn its Gaussian already"),
+        (SaysAnotherEvent(), "what permit.release"),
+        (CallsItPrivate(), "what permit.release"),
+        (ReadsPersonsRaw(), "admitted by the gate"),
         (ShapeOfN(), "follow the data"),
         (TypeOfN(), "follow the data"),
         (RaisesOnNan(), "raises or warns on NaN"),
@@ -206,7 +268,7 @@ class NotFrozen:
         (KeepsExamples(), "state belongs in its releases"),
         (ScoresNothing(), "scores are not numbers"),
         (NotFrozen(), "frozen dataclass"),
-        (Desai(QUICK, 2), "name is not kept"),
+        (Desai(QUICK, 2), "whether its noise is private"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )

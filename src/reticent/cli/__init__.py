@@ -29,6 +29,7 @@ VERBS: tuple[Callable[..., None], ...] = (
     models.predict,
     models.evaluate,
     models.ledger,
+    models.upgrade,
     experiments.audit,
     experiments.bench,
     experiments.report,

@@ -268,15 +268,36 @@ def ledger(
 
     Example: `reticent ledger model/`
     """
-    from reticent.gate.ledger import Ledger
+    from reticent.released.ledger_file import LedgerFile
 
     if void is None and reason:
         raise errors.InvalidValue("Expected --void ROW with --reason.")
-    with Ledger.open(folder, read_only=void is None) as book:
-        if void is not None:
-            book.void(void, reason=reason)
+    if void is not None:
+        _void(folder, void, reason)
+    with LedgerFile.open(folder) as book:
         statement = book.statement()
     typer.echo(json.dumps(statement.json(), indent=2) if as_json else statement.text())
+
+
+def upgrade(
+    folder: Annotated[Path, typer.Argument(help="A model directory that an earlier version of reticent wrote.")],
+) -> None:
+    """Make a model directory of the format before this one learn again. Nothing is spent; releases stay as they are.
+
+    Example: `reticent upgrade model/`
+    """
+    from reticent import directory
+
+    directory.upgrade(folder)
+    typer.echo(f"{folder} is of the present format.")
+
+
+def _void(folder: Path, row: int, reason: str) -> None:
+    from reticent.directory import one_writer
+    from reticent.gate.ledger import Ledger
+
+    with one_writer(folder), Ledger.open(folder) as book:
+        book.void(row, reason=reason)
 
 
 def _encoder(name: str) -> Any:

@@ -2,6 +2,11 @@
 
 One unit of length is 2^20 grid steps. A row whose integer norm could exceed the unit contributes nothing and is not
 counted; no exception, no message, because both would tell that there was such a row.
+
+Steps of DP-SGD have a grid of their own, 2^24 steps to the clipping norm, for one reason: rows of features are snapped
+one by one, and their sums are exact at any scale; gradients of a step are added up in float64 and snapped once, which
+costs sqrt(parameters) grid steps of extra noise: 3e-4 of it for 115,300 parameters at 2^20, 2e-5 at 2^24. A finer grid
+would make more draws need high precision.
 """
 
 import math
@@ -13,7 +18,9 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.privacy.selection import SCALE, count_step
 
-__all__ = ["SCALE", "Rows", "scale_and_room", "snap"]
+__all__ = ["SCALE", "STEP_SCALE", "Rows", "scale_and_room", "snap"]
+
+STEP_SCALE = 2.0**24  # grid steps per clipping norm
 
 _SQUARED_LIMIT = SCALE * SCALE
 _SHRINK = 1 - 2.0**-18

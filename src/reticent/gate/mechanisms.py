@@ -1,9 +1,10 @@
 """Mechanisms: a function plus its cost. Each carries the event to spend before it is called."""
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,8 @@ from reticent.gate import grid
 from reticent.gate.label_sums import LabelSums
 from reticent.gate.noise import NoiseSource
 from reticent.labels import Label, in_public_order
-from reticent.privacy import events, selection
+from reticent.numerics import precision
+from reticent.privacy import events, repeats, selection
 
 Ints = npt.NDArray[np.int64]
 STANDS_OUT = 2.0  # deviations of pure noise: of a hundred known labels without examples, two have a row by chance
@@ -179,3 +181,35 @@ class JointGaussian:
         sums = value.vectors[rows]
         vectors = sums + rng.rounded_gaussian(sigma, sums.shape)
         return NoisySums(known, released, slots[rows] / step, vectors)
+
+
+def number_of_runs(event: events.PrivateSelection, *, rng: NoiseSource) -> int:
+    """Draws how many runs to make; spend the event first, and never tell the number.
+
+    Run k is the last with probability Pr[K = k | K >= k]: one coin after each run.
+
+    Guarantees:
+      - Exactly the truncated negative binomial law.    test_number_of_runs_follows_its_pmf
+
+    Example:
+        >>> event = events.PrivateSelection(run=events.Public(), eta=0.0, gamma=0.5)
+        >>> number_of_runs(event, rng=NoiseSource.from_os()) >= 1
+        True
+    """
+    k = 1
+    while True:
+        hazard = _hazard(event, k)
+        low, high = np.array([math.nextafter(hazard, 0)]), np.array([math.nextafter(hazard, 1)])
+        if rng.below(low, high, functools.partial(_exact, event, k))[0]:
+            return k
+        k += 1
+
+
+@functools.lru_cache(maxsize=4096)
+def _hazard(event: events.PrivateSelection, k: int) -> float:
+    with precision.bits(128) as mp:
+        return float(repeats.hazard(event, k, mp))
+
+
+def _exact(event: events.PrivateSelection, k: int, _: int, mp: Any) -> Any:
+    return repeats.hazard(event, k, mp)

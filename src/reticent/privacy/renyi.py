@@ -160,3 +160,14 @@ def _selected(event: events.PrivateSelection) -> Bound:
     lost = -math.expm1(-one.shift)
     shift = one.shift + (1 + eta) * math.log1p(lost * (1 - gamma) / gamma)
     return Bound(tuple(best.tolist()), min(1.0, expected * one.slip * (1 + _ROUNDING)), shift)
+
+
+def spends_no_more(event: Event, other: Event) -> bool:
+    """Says whether an event spends no more than another at every order that accounting looks at.
+
+    >>> spends_no_more(events.Gaussian(noise_multiplier=2.0), events.Gaussian(noise_multiplier=1.0))
+    True
+    """
+    mine, most = of(event), of(other)
+    smaller = bool(np.all(np.asarray(mine.divergences) <= np.asarray(most.divergences)))
+    return smaller and mine.slip <= most.slip and mine.shift <= most.shift

@@ -1,6 +1,6 @@
-"""Sums of clipped per-example gradients through torch: an adapter and a head on a frozen encoder, or any module."""
+"""Per-example gradients through torch: an adapter and a head on a frozen encoder. The gate clips and adds them up."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,9 +11,9 @@ from reticent import errors
 from reticent.encoders.adapters import Adapter, Recorder, trainable
 from reticent.encoders.encoder import NO_MEMORY, Backend, Item, batches, out_of_memory, shapes, stacked, tensors
 from reticent.encoders.packages import require
-from reticent.encoders.wrapped import evaluating
-from reticent.sensitive.dpsgd import Engine, Floats, Ints, Parameters, Scales
-from reticent.sensitive.head import Head, inside, lengths, snapped, zeros
+from reticent.gate.step import Again, Block, Floats, Ints, Parameters
+from reticent.sensitive.head import Head, Snapped, head_gradients, inside, snapped, zeros
+from reticent.sensitive.training import Engine
 
 
 class AdapterGradients:
@@ -23,13 +23,15 @@ class AdapterGradients:
     contributes. Memory follows the micro-batch, never the batch.
 
     Guarantees:
-      - Sums are those of single examples by autograd, clipped over adapter and head together.
+      - Gradients are those of single examples by autograd, over adapter and head together.
                                         test_film_sums_single_examples, test_lora_sums_single_examples
       - An example's gradient is the same, to the bit, whatever else is in the batch: micro-batches have as many rows
-        as its shape says, filled up with copies.                       test_adapter_blocks_change_nothing
+        as its shape says, filled up with copies, and never more than the encoder says.
+                                        test_adapter_blocks_change_nothing, test_micro_batches_keep_the_encoders_limit
       - Layers that let examples influence each other are refused, on a public example. test_mixing_layers_are_refused
-      - Where the machine's bits depend on a row's place, as far as the public example shows, each example goes through
-        alone.                                                          test_bits_that_depend_on_the_place_are_noticed
+      - Where a gradient depends on a row's place or on the other rows, as far as public examples of its shape show,
+        examples of that shape go through one by one.                   test_bits_that_depend_on_the_place_are_noticed,
+                                                                        test_rows_that_mix_below_the_layers_are_noticed
       - What cannot be encoded counts for nothing, silently.            test_bad_examples_count_for_nothing
 
     Args:
@@ -59,7 +61,8 @@ class AdapterGradients:
             )
         self._start = {**self._adapted, **zeros(backend.width, classes)}
         self._engine = engine or Engine()
-        self._rows = _Rows(self._engine, self._saved, self._try_in_public)
+        self._rows = _Rows(self._engine, backend.rows, self._saved, self._tells_rows_apart, self._try_in_public)
+        self._public = self._public_item()
         self._try_in_public()
         self._items, self._labels = items, labels
         self._usable = inside(labels, classes)
@@ -72,30 +75,50 @@ class AdapterGradients:
         """The adapter's initial values, and zeros for the head."""
         return self._start
 
-    def clipped_sum(self, parameters: Parameters, rows: Ints, clip: Scales) -> dict[str, Floats]:
-        """Returns the sum of clipped gradients, a micro-batch at a time."""
+    @property
+    def size(self) -> int:
+        """How many examples there are."""
+        return len(self._labels)
+
+    def blocks(self, parameters: Parameters, rows: Ints) -> Iterator[Block]:
+        """Yields gradients, a micro-batch at a time; begins again with smaller ones where memory runs out."""
         rows = rows[self._usable[rows]]
-        return self._rows.within_memory(lambda: self._sum(parameters, rows, clip))
+        head, values = Head(parameters), {name: parameters[name] for name in self._adapted}
+        try:
+            for places, batch, count in batches([self._rows.kept(self._items[row]) for row in rows], self._rows):
+                yield from self._of_batch(head, values, batch, self._labels[rows[places]], count)
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            self._rows.shrink()
+            raise Again from None
 
-    def _sum(self, parameters: Parameters, rows: Ints, clip: Scales) -> dict[str, Floats]:
-        layer = Head(parameters)
-        values = {name: parameters[name] for name in self._adapted}
-        sums = {name: np.zeros(value.shape) for name, value in values.items()}
+    def _of_batch(
+        self, head: Head, values: Parameters, batch: Sequence[Item], labels: Ints, count: int
+    ) -> Iterator[Block]:
+        """Where some example makes its micro-batch fail, each goes beside copies of itself; what fails is left out."""
+        try:
+            block = self._block(head, values, stacked(batch, count), labels)
+        except Exception as error:
+            if isinstance(error, ImportError) or out_of_memory(error):
+                raise  # says something about the machine, not about an example
+            if len(batch) > 1:
+                for place, item in enumerate(batch):
+                    yield from self._of_batch(head, values, [item], labels[place : place + 1], count)
+            return
+        yield block
 
-        def record(block: Item, labels: Ints) -> dict[str, Floats]:
-            def back(features: Floats) -> Floats:
-                return layer.back(layer.errors(snapped(features), labels))
+    def _block(self, head: Head, values: Parameters, block: Item, labels: Ints) -> Block:
+        seen: list[tuple[Floats, Snapped]] = []
 
-            return self._recorded(values, block, len(labels), back)
+        def back(features: Floats) -> Floats:
+            known = snapped(features)
+            seen.append((head.errors(known, labels), known))
+            return head.back(seen[0][0])
 
-        def add(gradients: dict[str, Floats]) -> None:
-            scales = clip({**_norms(gradients), **layer.norms})
-            _add(sums, scales, gradients)
-            layer.add(scales)
-
-        for places, batch, count in batches([self._rows.kept(self._items[row]) for row in rows], self._rows):
-            _by_block(record, add, batch, self._labels[rows[places]], count)
-        return {**sums, **layer.total}
+        rows = self._recorded(values, block, len(labels), back)
+        ((error, features),) = seen
+        return Block(rows, head_gradients(error, features, len(labels)))
 
     def _recorded(
         self, values: Parameters, block: Item, wanted: int, back: Callable[[Floats], Floats]
@@ -124,192 +147,123 @@ class AdapterGradients:
             self._forward(self._adapted, one, Recorder(1))
         return saved[0]
 
-    def _try_in_public(self) -> None:
-        """Sends the error of one public example back; only that example may be found to contribute.
+    # --- public examples
 
-        And the errors of as many copies as there are rows: where these differ in a bit, a gradient depends on its
-        place, and every example goes through alone.
-        """
-        probe = self._backend.probe
-        if probe is None:
+    def _public_item(self) -> Item:
+        if self._backend.probe is None:
             raise errors.InvalidValue(
                 "Expected an encoder with a public example to train through. Pass one: wrap(..., probe=...)."
             )
-        sentence = "Expected an encoder whose adapted layers treat examples one by one. Use last_layer."
         try:
-            (item,) = self._backend.prepare([probe])
-            block = stacked([item], max(2, self._rows(item))) if item is not None else ()
-            found = self._recorded(self._adapted, block, len(block[0]), _first_row)
+            (item,) = self._backend.prepare([self._backend.probe])
+        except Exception as error:
+            raise errors.InvalidValue(_ONE_BY_ONE) from error
+        if item is None:
+            raise errors.InvalidValue(_ONE_BY_ONE)
+        return item
+
+    def _try_in_public(self) -> None:
+        """Sends the error of one public example back; only that example may be found to contribute."""
+        try:
+            block = stacked([self._public], 2)
+            found = self._recorded(self._adapted, block, 2, _first_row)
         except Exception as error:
             if out_of_memory(error):
                 raise MemoryError(NO_MEMORY) from None
-            raise errors.InvalidValue(sentence) from error
-        alone = not any(rows[1:].any() for rows in found.values())
-        if not alone or not any(rows[0].any() for rows in found.values()):
-            raise errors.InvalidValue(sentence)
-        found = self._recorded(self._adapted, block, len(block[0]), _every_row)
-        if any((rows != rows[0]).any() for rows in found.values()):
-            self._rows.one_by_one()
+            raise errors.InvalidValue(_ONE_BY_ONE) from error
+        if any(rows[1:].any() for rows in found.values()) or not any(rows[0].any() for rows in found.values()):
+            raise errors.InvalidValue(_ONE_BY_ONE)
+
+    def _tells_rows_apart(self, item: Item, count: int) -> bool:
+        """Says whether gradients of public examples of this shape are the same at every place, beside any others."""
+        one, other = _public_like(self._public, item), _public_like(self._public, item, turned=True)
+        copies = self._recorded(self._adapted, stacked([one], count), count, _every_row)
+        mixed = [
+            self._recorded(self._adapted, stacked(beside, count), count, _every_row)
+            for beside in ([one, *[other] * (count - 1)], [*[other] * (count - 1), one])
+        ]
+        return all(
+            (rows == rows[0]).all() and (mixed[0][name][0] == rows[0]).all() and (mixed[1][name][-1] == rows[0]).all()
+            for name, rows in copies.items()
+        )
 
 
-class ModuleGradients:
-    """Any parameters of any torch module that returns logits, by torch.func: per-example gradients, one vmap.
+_ONE_BY_ONE = "Expected an encoder whose adapted layers treat examples one by one. Use last_layer."
 
-    Guarantees: as `AdapterGradients`.                                  test_module_sums_single_examples
+
+class _Rows:
+    """How many rows a micro-batch has: from the shape of an item and the machine, never from the batch.
 
     Args:
-        module: Public code and weights; used in evaluation mode, never changed.
-        items: Examples, each a tuple of arrays that the module takes; None for what cannot be used.
-        labels: Shape (n,), whole numbers; -1 for what cannot be used.
-        classes: Number of classes, public.
-        chosen: Which parameters are trained, by name; those that require gradients by default.
         engine: Speed.
+        limit: How many rows the encoder itself takes of an item's shape.
+        saved: From one item to the bytes that its forward pass keeps.
+        apart: Says whether rows of an item's shape are independent in micro-batches of a size.
+        public: Tries the public example; raises MemoryError where not even that fits.
     """
 
     def __init__(
         self,
-        module: Any,
-        items: Sequence[Item | None],
-        labels: Ints,
-        classes: int,
-        *,
-        chosen: Callable[[str], bool] | None = None,
-        engine: Engine | None = None,
+        engine: Engine,
+        limit: Callable[[Item], int],
+        saved: Callable[[Item], int],
+        apart: Callable[[Item, int], bool],
+        public: Callable[[], None],
     ) -> None:
-        self._torch = require("torch", extra="reticent[torch]")
-        self._module, self._engine = module, engine or Engine()
-        weights = dict(module.named_parameters())
-        picked = [name for name in weights if (weights[name].requires_grad if chosen is None else chosen(name))]
-        if not picked:
-            raise errors.InvalidValue(
-                "Expected parameters to train: the module is frozen. Choose some by name: chosen=..."
-            )
-        self._own = {name: weights[name] for name in picked}
-        self._start: dict[str, npt.NDArray[np.float32]] = {
-            name: weight.detach().float().cpu().numpy().copy() for name, weight in self._own.items()
-        }
-        self._rows = _Rows(self._engine, self._saved)
-        self._items, self._labels = items, labels
-        self._usable = inside(labels, classes)
-
-    def __repr__(self) -> str:
-        return "ModuleGradients(<sensitive>)"
-
-    @property
-    def start(self) -> dict[str, npt.NDArray[np.float32]]:
-        """The module's own values."""
-        return self._start
-
-    def clipped_sum(self, parameters: Parameters, rows: Ints, clip: Scales) -> dict[str, Floats]:
-        """Returns the sum of clipped gradients, a micro-batch at a time."""
-        rows = rows[self._usable[rows]]
-        return self._rows.within_memory(lambda: self._sum(parameters, rows, clip))
-
-    def _sum(self, parameters: Parameters, rows: Ints, clip: Scales) -> dict[str, Floats]:
-        torch = self._torch
-        sums = {name: np.zeros(value.shape) for name, value in self._start.items()}
-        values = {name: torch.from_numpy(np.array(parameters[name])).to(own) for name, own in self._own.items()}
-        each = torch.func.vmap(torch.func.grad(self._loss), in_dims=(None, 0, 0))
-
-        def record(block: Item, labels: Ints) -> dict[str, Floats]:
-            inputs = tensors(self._module, block)
-            full = np.concatenate([labels, np.repeat(labels[:1], len(block[0]) - len(labels))])
-            with evaluating(self._module), torch.enable_grad():
-                found = each(values, inputs, torch.from_numpy(full).to(inputs[0].device))
-            return {name: _as_rows(tensor)[: len(labels)] for name, tensor in found.items()}
-
-        def add(gradients: dict[str, Floats]) -> None:
-            _add(sums, clip(_norms(gradients)), gradients)
-
-        for places, batch, count in batches([self._items[row] for row in rows], self._rows):
-            _by_block(record, add, batch, self._labels[rows[places]], count)
-        return sums
-
-    def _loss(self, values: Any, inputs: tuple[Any, ...], label: Any) -> Any:
-        torch = self._torch
-        with torch.autocast(inputs[0].device.type, dtype=torch.bfloat16, enabled=self._engine.bf16):
-            logits = torch.func.functional_call(self._module, values, tuple(part.unsqueeze(0) for part in inputs))
-        return torch.nn.functional.cross_entropy(logits.to(next(iter(values.values())).dtype), label.unsqueeze(0))
-
-    def _saved(self, one: Item) -> int:
-        weights = {weight.data_ptr() for weight in self._module.parameters()}
-        with _counting(weights) as saved, evaluating(self._module), self._torch.enable_grad():
-            self._module(*tensors(self._module, one))
-        return saved[0] + sum(12 * value.size for value in self._start.values())  # and a row in float32 and float64
-
-
-class _Rows:
-    """How many rows a micro-batch has: from the shape of an item and the machine, never from the batch."""
-
-    def __init__(self, engine: Engine, saved: Callable[[Item], int], public: Callable[[], None] | None = None) -> None:
-        self._most, self._memory, self._saved, self._public = engine.rows, engine.memory, saved, public
-        self._known: dict[object, int] = {}
+        self._most, self._memory, self._limit = engine.rows, engine.memory, limit
+        self._saved, self._apart, self._public = saved, apart, public
+        self._fit: dict[object, int] = {}
+        self._known: dict[tuple[object, int], bool] = {}
         self._halved: dict[object, int] = {}
         self._last: object = None
 
     def __call__(self, item: Item) -> int:
         self._last = shape = shapes(item)
-        if shape not in self._known:
+        if shape not in self._fit:
             try:  # on zeros: values may not matter
-                self._known[shape] = self._saved(tuple(np.zeros((1, *array.shape), array.dtype) for array in item))
+                saved = self._saved(tuple(np.zeros((1, *array.shape), array.dtype) for array in item))
             except Exception:
-                self._known[shape] = self._memory
-        fit = max(1, self._memory // max(1, self._known[shape]))
-        return min(self._most, self._halved.get(shape, self._most), 1 << (fit.bit_length() - 1))
+                saved = self._memory
+            fit = max(1, self._memory // max(1, saved))
+            self._fit[shape] = min(self._most, self._limit(item), 1 << (fit.bit_length() - 1))
+        count = min(self._fit[shape], self._halved.get(shape, self._most))
+        return count if count == 1 or self._independent(item, shape, count) else 1
 
-    def one_by_one(self) -> None:
-        """Gives every example a micro-batch of its own: slow, and without company."""
-        self._most = 1
-
-    def within_memory(self, work: Callable[[], dict[str, Floats]]) -> dict[str, Floats]:
-        """Does a step's work; where memory does not suffice for examples of a shape, all again with half their rows.
-
-        Others keep theirs: a long example must not change how short ones are added up.
-        """
-        while True:
+    def _independent(self, item: Item, shape: object, count: int) -> bool:
+        if (shape, count) not in self._known:
             try:
-                return work()
+                self._known[shape, count] = self._apart(item, count)
             except Exception as error:
-                if not out_of_memory(error):
+                if out_of_memory(error):
                     raise
-            long, rows = self._last, min(self._most, self._halved.get(self._last, self._most))
-            if rows == 1:
-                self._try_public()
-            self._halved[long] = rows // 2
+                self._known[shape, count] = False
+        return self._known[shape, count]
+
+    def shrink(self) -> None:
+        """Halves the micro-batches of the shape that did not fit; what does not fit alone counts for nothing.
+
+        Other shapes keep theirs: a long example must not change how short ones are added up.
+        """
+        rows = min(self._fit.get(self._last, self._most), self._halved.get(self._last, self._most))
+        if rows == 1:
+            self._public()  # refuses a machine on which not even the public example fits
+        self._halved[self._last] = rows // 2
 
     def kept(self, item: Item | None) -> Item | None:
         """Returns an item, or None where one of its shape does not fit into memory even alone."""
         return None if item is None or self._halved.get(shapes(item)) == 0 else item
 
-    def _try_public(self) -> None:
-        """Refuses a machine on which not even the public example fits; else what does not fit counts for nothing."""
-        try:
-            if self._public is not None:
-                return self._public()
-        except Exception as error:
-            if not out_of_memory(error):
-                raise
-        raise MemoryError(NO_MEMORY)
 
-
-def _by_block(
-    record: Callable[[Item, Ints], dict[str, Floats]],
-    add: Callable[[dict[str, Floats]], None],
-    batch: Sequence[Item],
-    labels: Ints,
-    rows: int,
-) -> None:
-    """Adds a micro-batch; where some example makes it fail, each beside copies of itself, and those that fail never."""
-    try:
-        gradients = record(stacked(batch, rows), labels)
-    except Exception as error:
-        if isinstance(error, ImportError) or out_of_memory(error):
-            raise  # says something about the machine, not about an example
-        if len(batch) > 1:
-            for place, item in enumerate(batch):
-                _by_block(record, add, [item], labels[place : place + 1], rows)
-        return
-    add(gradients)
+def _public_like(public: Item, item: Item, *, turned: bool = False) -> Item:
+    """Returns a public example of the shape of an item: the values of the public one, repeated; or turned around."""
+    made = []
+    for known, array in zip(public, item, strict=True):
+        values = np.resize(known.ravel(), array.size)
+        if array.dtype.kind == "f":  # a plain picture would hide what depends on its values
+            values = values + np.cos(np.arange(array.size)) / 4
+        values = values[::-1] * 3 if turned and array.dtype.kind == "f" else values[::-1] if turned else values
+        made.append(values.astype(array.dtype).reshape(array.shape))
+    return tuple(made)
 
 
 def _first_row(features: Floats) -> Floats:
@@ -339,17 +293,3 @@ def _counting(frozen: set[int]) -> Iterator[list[int]]:
     graph = require("torch.autograd.graph", extra="reticent[torch]")
     with graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         yield saved
-
-
-# --- sums
-
-
-def _norms(gradients: Mapping[str, Floats]) -> dict[str, Floats]:
-    return {name: lengths(rows) for name, rows in gradients.items()}
-
-
-def _add(sums: Mapping[str, Floats], scales: Mapping[str, Floats], gradients: Mapping[str, Floats]) -> None:
-    """Adds scaled rows; those scaled by 0 may hold NaN and are left out."""
-    for name, rows in gradients.items():
-        used = scales[name] > 0
-        sums[name][...] += (scales[name][used] @ rows[used]).reshape(sums[name].shape)

@@ -1,15 +1,14 @@
-"""A linear head on features: sums of clipped per-example gradients in closed form, in exact products."""
+"""A linear head on features: per-example gradients in closed form, from exact products."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.numerics import rows as norms
+from reticent.gate.step import Block, Floats, Ints, OuterProducts, Parameters, lengths
 from reticent.released.ensemble import BIAS, WEIGHT
-from reticent.sensitive.dpsgd import Floats, Ints, Parameters, Scales
 
 _LEAST_EXPONENT = 900  # smaller features are zero; 2^900 is a float
 _PIECE = 1024  # rows in memory at a time
@@ -53,29 +52,22 @@ def _product(left: Snapped, right: Snapped) -> Floats:
     return product
 
 
-def lengths(rows: Floats) -> Floats:
-    """Returns the norm of each row; not finite where the row is not."""
-    with np.errstate(all="ignore"):
-        return np.asarray(np.sqrt(norms.squared(rows)), dtype=np.float64)
-
-
 # --- the head
 
 
 class Head:
-    """One step of a head: errors p - onehot of a block of examples, their norms, and the running sum."""
+    """The head at one point of training: from features and labels to gradients of the head and of the features."""
 
     def __init__(self, parameters: Parameters) -> None:
         self._weight, self._bias = (parameters[name].astype(np.float64) for name in (WEIGHT, BIAS))
         self._by_class = snapped(self._weight)
-        self.total = {WEIGHT: np.zeros(self._weight.shape), BIAS: np.zeros(self._bias.shape)}
 
     @cached_property
     def _by_feature(self) -> Snapped:
         return snapped(self._weight.T)
 
-    def errors(self, features: Snapped, labels: Ints, of_values: Floats | None = None) -> Floats:
-        """Returns p - onehot of a block; rows beyond the labels fill it up. `of_values` are norms worked out before."""
+    def errors(self, features: Snapped, labels: Ints) -> Floats:
+        """Returns p - onehot of a block; rows beyond the labels fill it up."""
         with np.errstate(all="ignore"):
             p = _product(features, self._by_class)
             p += self._bias
@@ -83,30 +75,24 @@ class Head:
             np.exp(p, out=p)
             p /= p.sum(axis=1, keepdims=True)
             p[np.arange(len(labels)), labels] -= 1
-            self._values, self._units, self._errors = (part[: len(labels)] for part in (*features, p))
-            of_errors = lengths(self._errors)
-            of_values = lengths(self._values) if of_values is None else of_values
-            self.norms = {WEIGHT: of_errors * of_values * self._units, BIAS: of_errors}
         return p
 
     def back(self, error: Floats) -> Floats:
         """Returns the loss's gradient at the features, of errors as `errors` returned them."""
         return _product(snapped(error), self._by_feature)
 
-    def add(self, scales: Mapping[str, Floats]) -> None:
-        """Adds the block's clipped gradients, once; examples scaled by 0 may hold NaN and are left out."""
-        unused = (scales[WEIGHT] <= 0) & (scales[BIAS] <= 0)
-        self._errors[unused] = self._values[unused] = 0.0
-        self.total[BIAS] += scales[BIAS] @ self._errors
-        self._errors *= (scales[WEIGHT] * self._units)[:, None]
-        self.total[WEIGHT] += self._errors.T @ self._values
+
+def head_gradients(error: Floats, features: Snapped, wanted: int, of_values: Floats | None = None) -> OuterProducts:
+    """Returns the head's gradients of the first examples of a block; `of_values` are norms worked out before."""
+    values, units, mine = features[0][:wanted], features[1][:wanted], error[:wanted]
+    return OuterProducts(WEIGHT, BIAS, mine, values, units, lengths(values) if of_values is None else of_values)
 
 
 class HeadGradients:
     """A linear head on features, without autograd: the gradient of an example is (p - onehot) (v, 1)^T.
 
     Guarantees:
-      - Sums are those of single examples by autograd.                  test_head_sums_single_examples
+      - Gradients are those of single examples by autograd.             test_head_sums_single_examples
       - An example's gradient is the same, to the bit, whatever else is in the batch.  test_head_blocks_change_nothing
       - Features that are not finite and labels outside 0..classes-1 count for nothing, silently.
                                                                         test_bad_examples_count_for_nothing
@@ -138,16 +124,20 @@ class HeadGradients:
         """Zeros."""
         return self._start
 
-    def clipped_sum(self, parameters: Parameters, rows: Ints, clip: Scales) -> dict[str, Floats]:
-        """Returns the sum of clipped gradients: clipping scales rows, the sum is a matrix product."""
-        layer = Head(parameters)
+    @property
+    def size(self) -> int:
+        """How many examples there are."""
+        return len(self._labels)
+
+    def blocks(self, parameters: Parameters, rows: Ints) -> Iterator[Block]:
+        """Yields gradients, some examples at a time."""
+        head = Head(parameters)
         rows = rows[self._usable[rows]]
         for start in range(0, len(rows), _PIECE):
             part = rows[start : start + _PIECE]
             features = self._values[part].astype(np.float64), self._units[part]
-            layer.errors(features, self._labels[part], self._lengths[part])
-            layer.add(clip(layer.norms))
-        return layer.total
+            error = head.errors(features, self._labels[part])
+            yield Block({}, head_gradients(error, features, len(part), self._lengths[part]))
 
 
 def zeros(width: int, classes: int) -> dict[str, npt.NDArray[np.float32]]:

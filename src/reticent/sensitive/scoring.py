@@ -6,9 +6,8 @@ import numpy as np
 
 from reticent.budget import Budget
 from reticent.gate import grid
-from reticent.gate.ledger import Ledger
+from reticent.gate.gate import Gate
 from reticent.gate.mechanisms import GaussianSum
-from reticent.gate.noise import NoiseSource
 from reticent.labels import canonical
 from reticent.privacy import accounting, events
 from reticent.released.model import Encode, Model
@@ -22,9 +21,7 @@ def noisy_accuracy(
     *,
     epsilon: float,
     encoder: Encode | None,
-    budget: Budget,
-    ledger: Ledger,
-    rng: NoiseSource,
+    gate: Gate,
 ) -> float:
     """Returns the share of right answers with noise, and writes its price to the ledger first.
 
@@ -38,17 +35,17 @@ def noisy_accuracy(
       - An answer depends on its own example alone, to the bit.             test_answers_depend_on_their_example_alone
       - One person counts for as many examples as the budget says.          test_private_accuracy_bounds_persons
     """
-    event = accuracy_event(budget, epsilon)
-    task = task.capped(budget.examples_per_person)
+    event = accuracy_event(gate.budget, epsilon)
+    task = gate.admit(task)
     if encoder is None:
         encoded(task.inputs, None, model.releases)  # refuses what are no features
     answers = model.names(model.answers(task.inputs, encoder))
     right = sum(canonical(a) == canonical(b) for a, b in zip(answers, task.labels, strict=True))
     one = math.floor(grid.SCALE / math.sqrt(2))
     exact = np.array([right * one, len(answers) * one], dtype=np.int64)
-    row = ledger.spend(event, task=task.name, private=rng.private)
-    hits, total = GaussianSum(event)(exact, rng=rng)
-    ledger.publish(row)
+    permit = gate.spend(event, task=task.name)
+    hits, total = permit.draw(GaussianSum(event), exact)
+    permit.publish()
     return float(np.clip(hits / max(total, 1), 0, 1))
 
 

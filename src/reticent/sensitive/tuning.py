@@ -18,9 +18,10 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.budget import Budget
 from reticent.encoders.adapters import last_layer
-from reticent.gate.ledger import Ledger
+from reticent.gate.gate import Gate
+from reticent.gate.mechanisms import Mechanism
 from reticent.gate.noise import NoiseSource
-from reticent.gate.repeats import number_of_runs
+from reticent.gate.step import Gradients, Steps
 from reticent.labels import LabelSpace, canonical, in_public_order
 from reticent.policies import PublicLabels
 from reticent.privacy import accounting, events, renyi
@@ -28,10 +29,10 @@ from reticent.privacy.statement import UNCOVERED
 from reticent.released.ensemble import ROWS
 from reticent.released.model import Encode, Model
 from reticent.released.release import Release
-from reticent.sensitive import dpsgd
 from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.learners.peft import PeftEnsemble, gradients_of, prepared, refuse_untrainable
 from reticent.sensitive.task import Task
+from reticent.sensitive.training import Draws, train
 
 LEARNING_RATES = (1e-7, 1e-2)
 CLIP_NORMS = (0.2, 10.0)
@@ -39,7 +40,7 @@ LEAST_BATCH = 10
 TUNING_SHARE = 0.7
 
 Inputs = Sequence[object] | npt.NDArray[Any]
-Accuracy = Callable[[PeftEnsemble, events.DpSgd, NoiseSource], float]
+Accuracy = Callable[[PeftEnsemble, events.DpSgd, Draws], float]
 
 
 # --- on public data
@@ -153,10 +154,9 @@ def tune_privately(
     policy: PublicLabels,
     public_validation: tuple[Any, Any],
     budget: Budget,
-    ledger: Ledger,
-    rng: NoiseSource | None = None,
+    gate: Gate,
     encoder: Encode | None = None,
-    units: Any = None,
+    persons: Any = None,
     name: str = "tuning",
     mean_runs: float = 20.0,
     eta: float = 0.0,
@@ -166,7 +166,7 @@ def tune_privately(
     Settings are drawn from a fixed law, log-uniform over the ranges of `tune`; each run trains on all the sensitive
     examples and is scored on public ones. The people in them pay once, under a task name of their own.
 
-    Guarantees (with the assumptions of the ledger's budget):
+    Guarantees (with the assumptions of the gate's budget):
       - The whole selection is spent before anything is drawn.         test_private_tuning_spends_before_it_draws
       - No run spends more than the event says, at any Rényi order.    test_no_run_spends_more_than_the_event
       - How many runs there were is told to nobody.                    test_number_of_runs_is_told_to_nobody
@@ -177,11 +177,10 @@ def tune_privately(
         labels: One label per example.
         policy: The public labels. Labels that must be released first are not covered.
         public_validation: Public inputs and labels to score runs on.
-        budget: What tuning may cost; the ledger's budget or a smaller one.
-        ledger: Where it is spent.
-        rng: Where settings, batches and noise come from; the operating system by default.
+        budget: What tuning may cost; the gate's budget or a smaller one.
+        gate: Where it is spent: `with model.directory.writer() as gate`.
         encoder: As in `ContinualClassifier`.
-        units: Whose example each one is.
+        persons: Whose example each one is.
         name: The public task name of the spend.
         mean_runs: How many runs to expect.
         eta: Shape of the law of their number.
@@ -193,31 +192,29 @@ def tune_privately(
         raise errors.InvalidValue("Expected PublicLabels([...]): runs must not find out by themselves which there are.")
     held_out = _public_task(public_validation)
     _refuse_missing(labels)
-    rng = NoiseSource.from_os() if rng is None else rng
     event = private_selection(learner, budget, encoder=encoder, mean_runs=mean_runs, eta=eta)
-    task = Task(inputs, labels, units, name=name).capped(budget.examples_per_person)
+    task = gate.admit(Task(inputs, labels, persons, name=name))
     with errors.silenced():
         accuracy = _accuracy(learner, _Examples.of(task, policy), _Examples.of(held_out, policy), policy.space, encoder)
 
-    row = ledger.spend(event, task=name, private=rng.private)
+    permit = gate.spend(event, task=name)
     # Of runs with equal scores the first is kept: the law of breaking ties by independent coins, which the theorem
     # allows.
     best, score = learner, -1.0
     with _unseen():
-        for _ in range(number_of_runs(event, rng=rng)):
-            candidate = draw(learner, rng)
-            reached = accuracy(candidate, run_like(event.run, candidate), rng)
+        for run in permit.runs():
+            candidate = draw(learner, gate.uniform(3))
+            reached = accuracy(candidate, run_like(event.run, candidate), run)
             if reached > score:
                 best, score = candidate, reached
-    ledger.publish(row)
+    permit.publish()
     return replace(best, tuning=f"tuned by private selection, paid for as {name!r}")
 
 
-def draw(learner: PeftEnsemble, rng: NoiseSource) -> PeftEnsemble:
-    """Draws settings log-uniformly, whatever the data; of a learner whose settings are resolved."""
+def draw(learner: PeftEnsemble, uniform: Sequence[float]) -> PeftEnsemble:
+    """Returns log-uniform settings from three numbers between 0 and 1; of a learner whose settings are resolved."""
     batch, learning_rate, clip_norm = (
-        low * (high / low) ** share
-        for (low, high), share in zip(_ranges(learner), (rng.words(3) * 2.0**-64).tolist(), strict=True)
+        low * (high / low) ** share for (low, high), share in zip(_ranges(learner), uniform, strict=True)
     )
     return _candidate(learner, round(batch), learning_rate, clip_norm)
 
@@ -231,17 +228,27 @@ def run_like(run: events.Event, candidate: PeftEnsemble) -> events.DpSgd:
     """
     assert isinstance(run, events.DpSgd)  # noqa: S101 (as `private_selection` makes it)
     rate, steps = candidate.rate or 1.0, candidate.steps
-    allowed = np.asarray(renyi.of(run).divergences)
     growth = run.steps * run.rate**2 / (steps * rate**2) * math.expm1(run.noise_multiplier**-2)
     noise = math.log1p(growth) ** -0.5
     while True:
         event = events.DpSgd(noise_multiplier=noise, rate=rate, steps=steps)
-        if np.all(np.asarray(renyi.of(event).divergences) <= allowed):
+        if renyi.spends_no_more(event, run):
             return event
         noise *= 1.005
 
 
 # --- inside
+
+
+@dataclass(frozen=True)
+class _Free:
+    """Draws trials on public data, which cost nothing, from a seed."""
+
+    noise: NoiseSource
+
+    def draw(self, mechanism: Mechanism[Gradients, Steps], value: Gradients) -> Steps:
+        """Draws without a spend: only where data are public, or the statement says that tuning is not covered."""
+        return mechanism(value, rng=self.noise)
 
 
 @dataclass(frozen=True)
@@ -299,7 +306,7 @@ def _search(
     part, rest = split(len(task.labels), seed)
     here = replace(wanted, task_size=len(part))
     accuracy = _accuracy(here, examples.at(part), examples.at(rest), policy.space, encoder)
-    rng = NoiseSource.seeded(seed)
+    noise = NoiseSource.seeded(seed)
 
     def settings(trial: Any) -> PeftEnsemble:
         batch, learning_rate, clip_norm = _ranges(here)
@@ -313,7 +320,7 @@ def _search(
     def objective(trial: Any) -> float:
         candidate = settings(trial)
         event = candidate.calibrate(events.Public(), budget, rate=candidate.rate, steps=candidate.steps)
-        return accuracy(candidate, event, rng)
+        return accuracy(candidate, event, _Free(noise))
 
     with _quiet(optuna):
         study = optuna.create_study(direction="maximize", sampler=optuna.samplers.GPSampler(seed=seed))
@@ -331,15 +338,11 @@ def _accuracy(
     gradients = gradients_of(learner, prepared(learner, part.inputs, encoder), part.places, len(space), encoder)
     rows = np.arange(len(space), dtype=np.int32)
 
-    def accuracy(candidate: PeftEnsemble, event: events.DpSgd, rng: NoiseSource) -> float:
-        training = candidate.training(event)
-        found = dpsgd.train(gradients, len(part.places), training, rng=rng, engine=candidate.engine)
+    def accuracy(candidate: PeftEnsemble, event: events.DpSgd, permit: Draws) -> float:
+        found = train(gradients, candidate.training(event), permit, engine=candidate.engine)
+        # a trial: it is scored and thrown away, and says nothing about who paid
         release = Release(
-            task="tuning",
-            labels=LabelSpace(()),
-            parameters={ROWS: rows, **found},
-            event=event,
-            private=rng.private,
+            task="trial", labels=LabelSpace(()), parameters={ROWS: rows, **found}, event=event, private=False
         )
         best, _ = Model(space, candidate.rule, (release,)).top(rest.inputs, encoder, 1)
         return float(np.mean(best[:, 0] == rest.places))

@@ -9,7 +9,7 @@ from reticent.gate.mechanisms import SelectLabels
 from reticent.gate.noise import NoiseSource
 from reticent.lab.attack import label_attack
 from reticent.privacy import accounting, confidence, events, selection
-from reticent.testing import most_revealing_size
+from reticent.testing.mechanism_checks import most_revealing_size
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 

@@ -30,7 +30,7 @@ def test_baselines_say_they_are_not_private(learner):
     assert "NOT PRIVATE" in model.privacy_statement()
     assert "infinity" in model.privacy_statement()
     assert sorted(model.classes_) == list(range(12))
-    assert not any(r.private for r in model._model().releases)
+    assert not any(r.private for r in model.releases)
 
 
 def test_exact_sums_are_the_plain_cosine_classifier():
@@ -43,7 +43,7 @@ def test_exact_sums_are_the_plain_cosine_classifier():
 
 def test_the_oracle_updates_only_what_occurs():
     model = learned(LabelOracle())
-    assert [len(r.parameters["rows"]) for r in model._model().releases] == [3, 3, 3, 3]
+    assert [len(r.parameters["rows"]) for r in model.releases] == [3, 3, 3, 3]
     assert model.score(FEATURES, LABELS) > 0.8
 
 

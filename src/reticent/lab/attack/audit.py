@@ -18,20 +18,22 @@ import numpy.typing as npt
 from reticent import errors, policies
 from reticent.budget import Budget
 from reticent.encoders.adapters import film, last_layer
+from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
+from reticent.gate.step import Block, Gradients, NoisySteps, Parameters, flattened
 from reticent.labels import LabelSpace
 from reticent.numerics.progress import Bar
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy import accounting, confidence, events, profiles, selection
 from reticent.released import store
 from reticent.released.release import Release
-from reticent.sensitive import dpsgd, learners
-from reticent.sensitive.dpsgd import Engine, Gradients, Sgd, Training
+from reticent.sensitive import learners
 from reticent.sensitive.head import HeadGradients
 from reticent.sensitive.learners import Learner, PeftEnsemble
 from reticent.sensitive.task import Task
-from reticent.testing import most_revealing_size
+from reticent.sensitive.training import Training
+from reticent.testing.mechanism_checks import most_revealing_size
 
 ALPHA = 1e-6
 CONSISTENT, VIOLATED = "consistent", "VIOLATED"
@@ -243,7 +245,7 @@ def play_training(
 ) -> Result:
     """Plays for one example in DP-SGD; the attacker sees the noisy sums of all steps and knows the example's gradient.
 
-    Parameters stay where they start, so that the gradient keeps its direction: what the optimiser does is
+    Parameters stay where they start, so that the gradient keeps its direction: what an optimiser does with the sums is
     post-processing.
 
     Args:
@@ -256,34 +258,44 @@ def play_training(
 
     Example:
         >>> canary = HeadGradients(np.ones((1, 2), np.float32), np.array([0]), 2)
+        >>> from reticent.released.optimizers import Sgd
         >>> rule = Sgd(learning_rate=0.1)
         >>> training = Training(noise_multiplier=4.0, rate=1.0, steps=1, clip_norm=1.0, batch=1.0, optimizer=rule)
         >>> play_training(training, canary, delta=1e-5, trials=200).verdict
         'consistent'
     """
-    still = replace(training, optimizer=Sgd(learning_rate=1e-12))
-    unclipped = gradients.clipped_sum(
-        gradients.start, np.array([0]), lambda norms: {name: np.ones_like(norm) for name, norm in norms.items()}
-    )
-    towards = dpsgd.flattened({name: unclipped[name] for name in gradients.start})
+    start = gradients.start
+    point = flattened(start)
+    unclipped = {name: np.zeros(value.shape) for name, value in start.items()}
+    for block in gradients.blocks(start, np.array([0])):
+        block.add(unclipped, {name: np.ones_like(norm) for name, norm in block.norms().items()})
+    towards = flattened(unclipped)
     towards /= np.linalg.norm(towards)
-    rng = NoiseSource.from_os()
+    noise = NoiseSource.from_os()
+    mechanism = NoisySteps(training.event, training.clip_norm, ahead=False)
 
-    def play(size: int) -> float:
-        seen: list[float] = []
-        dpsgd.train(
-            gradients,
-            size,
-            still,
-            rng=rng,
-            engine=Engine(prefetch=False),
-            noisy_sums_seen=lambda sums: seen.append(float(dpsgd.flattened(sums) @ towards)),
-        )
-        return sum(seen)
+    def play(examples: Gradients) -> float:
+        steps = mechanism(examples, rng=noise)
+        return sum(float(steps(point) @ towards) for _ in range(training.steps))
 
-    present, absent = _played(lambda: play(1), lambda: play(0), trials, shown)
+    present, absent = _played(lambda: play(gradients), lambda: play(_Nobody(gradients)), trials, shown)
     event = training.event if claimed is None else claimed
     return judge("every noisy sum of training", present, absent, event=event, delta=delta)
+
+
+@dataclass(frozen=True)
+class _Nobody:
+    """The same parameters, without the canary."""
+
+    canary: Gradients
+    size: int = 0
+
+    @property
+    def start(self) -> dict[str, npt.NDArray[np.float32]]:
+        return self.canary.start
+
+    def blocks(self, parameters: Parameters, rows: npt.NDArray[np.int64]) -> Iterator[Block]:
+        return iter(())
 
 
 def _played(
@@ -379,19 +391,12 @@ def audit(
     """
     count = trials if trials is not None else 200 if isinstance(learner, PeftEnsemble) else 2_000
     draw = np.random.default_rng()
-    rng = NoiseSource.from_os()
+    noise = NoiseSource.from_os()
 
     def learn(known: LabelSpace, size: int, canaries: int) -> Release:
         with Ledger.create(None, budget) as ledger:
-            return learner.learn_task(
-                _task(draw, size, canaries, budget),
-                policy,
-                known=known,
-                encoder=None,
-                budget=budget,
-                ledger=ledger,
-                rng=rng,
-            )
+            task = _task(draw, size, canaries, budget)
+            return learner.learn_task(task, policy, known=known, encoder=None, gate=Gate(ledger, noise))
 
     event = learn(LabelSpace((COMMON, CANARY)), 0, 0).event
     games = list(_games(policy, event))

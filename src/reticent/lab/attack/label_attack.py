@@ -15,12 +15,14 @@ import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
 from reticent.budget import Budget
-from reticent.gate import grid, label_sums
+from reticent.classifier import ContinualClassifier
+from reticent.gate import grid
 from reticent.gate.mechanisms import GaussianSum, JointGaussian, SelectLabels
 from reticent.gate.noise import NoiseSource
-from reticent.labels import Label, LabelSpace
+from reticent.labels import Label
+from reticent.policies import PublicLabels
 from reticent.privacy import accounting, confidence, events, planning, selection
-from reticent.testing import class_of, joint_evidence, most_revealing_size
+from reticent.testing.mechanism_checks import class_of, joint_evidence, most_revealing_size
 
 # Two-sided; every figure may be off its limits with this chance.
 ALPHA = 1e-6
@@ -112,19 +114,16 @@ def accuracy_curve(delta: float, *, trials: int = 10_000) -> list[Result]:
 # --- classifiers that take their labels from the data
 
 
-class NoisyCentroids:
-    """A nearest-centroid classifier with differentially private weights, and labels read off the data."""
+class LabelsFromData:
+    """A classifier with differentially private weights whose label set is read off the data: the usual mistake."""
 
-    def __init__(self, budget: Budget, rng: NoiseSource) -> None:
-        self._sums = GaussianSum(events.Gaussian(noise_multiplier=accounting.gaussian_sigma(budget)))
-        self._rng = rng
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
 
-    def fit(self, features: Rows, labels: list[str]) -> "NoisyCentroids":
-        """Learns noisy class sums; `classes_` is the side-channel."""
-        self.classes_ = sorted(set(labels))
-        exact = label_sums.sum_by_label(features, labels, known=LabelSpace(tuple(self.classes_)), count_weight=0.0)
-        self.sums_ = self._sums(exact.known, rng=self._rng)
-        return self
+    def fit(self, features: Rows, labels: list[str]) -> ContinualClassifier:
+        """Learns private weights; `classes_` is the side-channel."""
+        leaking = PublicLabels(sorted(set(labels)))
+        return ContinualClassifier(labels=leaking, budget=self._budget).fit(features, labels)
 
 
 def _against_classifiers(budget: Budget, fits: int) -> Iterator[Result]:
@@ -141,8 +140,7 @@ def _against_classifiers(budget: Budget, fits: int) -> Iterator[Result]:
 
 
 def _classifiers(budget: Budget) -> Iterator[tuple[str, Callable[[], Any]]]:
-    rng = NoiseSource.from_os()
-    yield "DP weights, labels from the data", lambda: NoisyCentroids(budget, rng)
+    yield "DP weights, labels from the data", lambda: LabelsFromData(budget)
     yield "scikit-learn LogisticRegression", lambda: LogisticRegression(max_iter=20)
     try:
         private = importlib.import_module("diffprivlib.models")

@@ -11,9 +11,10 @@ import numpy as np
 
 from reticent.budget import Budget
 from reticent.classifier import ContinualClassifier
+from reticent.directory import Directory
 from reticent.gate import grid, label_sums
+from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
-from reticent.gate.noise import NoiseSource
 from reticent.labels import Label, LabelSpace, in_public_order
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy import accounting, events
@@ -51,7 +52,7 @@ def experiment(learner: Learner, labels: Policy, *, budget: Budget) -> Continual
         True
     """
     model = ContinualClassifier(learner=learner, labels=labels, budget=budget)
-    model._ledger = LabLedger.create(None, budget)
+    model._directory = Directory.create(None, labels, learner.rule, budget, ledger=LabLedger)
     return model
 
 
@@ -90,15 +91,14 @@ class NoPrivacy:
         *,
         known: LabelSpace,
         encoder: Encode | None,
-        budget: Budget,
-        ledger: Ledger,
-        rng: NoiseSource,
+        gate: Gate,
         past: Sequence[Release] = (),
     ) -> Release:
         """Publishes exact sums."""
+        task = gate.admit(task)
         features, labels = encoded(task.inputs, encoder, past), task.labels
         new = _new(labels, known)
-        ledger.spend(events.NonPrivate(), task=task.name, private=False)
+        permit = gate.spend(events.NonPrivate(), task=task.name)
         everything = known.union(new)
         exact = label_sums.sum_by_label(features, labels, known=everything, count_weight=0.0)
         parameters = {
@@ -106,7 +106,7 @@ class NoPrivacy:
             "sums": (exact.known / grid.SCALE).astype(np.float32),
             "noise": np.full(len(everything), _HARDLY_ANY_NOISE, dtype=np.float32),
         }
-        return Release(task=task.name, labels=new, parameters=parameters, event=events.NonPrivate(), private=False)
+        return permit.release(labels=new, parameters=parameters)
 
 
 @dataclass(frozen=True)
@@ -122,22 +122,19 @@ class LabelOracle:
         *,
         known: LabelSpace,
         encoder: Encode | None,
-        budget: Budget,
-        ledger: Ledger,
-        rng: NoiseSource,
+        gate: Gate,
         past: Sequence[Release] = (),
     ) -> Release:
         """Publishes noisy sums of exactly the labels that occur."""
+        task, budget = gate.admit(task), gate.budget
         features, labels = encoded(task.inputs, encoder, past), task.labels
         new = _new(labels, known)
         gaussian = events.Gaussian(
             noise_multiplier=accounting.gaussian_sigma(budget), examples_per_person=budget.examples_per_person
         )
-        event = events.compose(gaussian, events.NonPrivate())
-        ledger.spend(event, task=task.name, private=False)
+        permit = gate.spend(events.compose(gaussian, events.NonPrivate()), task=task.name)
         found: set[Label] = set(label_sums.count_by_label(labels))
-        release = noisy_sums(features, labels, known, new, gaussian, event, task.name, rng, updated=found)
-        return Release(task=task.name, labels=release.labels, parameters=release.parameters, event=event, private=False)
+        return noisy_sums(features, labels, known, new, gaussian, permit, updated=found)
 
 
 @dataclass(frozen=True)
@@ -158,25 +155,22 @@ class OracleHeads:
         *,
         known: LabelSpace,
         encoder: Encode | None,
-        budget: Budget,
-        ledger: Ledger,
-        rng: NoiseSource,
+        gate: Gate,
         past: Sequence[Release] = (),
     ) -> Release:
         """Trains a head over the labels that occur."""
         learner = self.learner.resolved(encoder)
+        task = gate.admit(task)
         inputs = prepared(learner, task.inputs, encoder, past)
-        training = learner.calibrate(events.Public(), budget, rate=learner.rate or 1.0, steps=learner.steps)
-        event = events.compose(training, events.NonPrivate())
-        ledger.spend(event, task=task.name, private=False)
+        training = learner.calibrate(events.Public(), gate.budget, rate=learner.rate or 1.0, steps=learner.steps)
+        permit = gate.spend(events.compose(training, events.NonPrivate()), task=task.name)
         new = _new(task.labels, known)
         everything = known.union(new)
         at = label_sums.places(task.labels, everything.row)
         rows = np.unique(at[at >= 0])
         places = np.where(at >= 0, np.searchsorted(rows, at), -1)
-        parameters = fit(learner, inputs, places, len(rows), encoder, training, rng, others=learner.others)
-        stored = {ROWS: rows.astype(np.int32), **parameters}
-        return Release(task=task.name, labels=new, parameters=stored, event=event, private=False)
+        parameters = fit(learner, inputs, places, len(rows), encoder, training, permit, decoys=learner.decoys)
+        return permit.release(labels=new, parameters={ROWS: rows.astype(np.int32), **parameters})
 
 
 def _new(labels: list[object], known: LabelSpace) -> LabelSpace:

@@ -4,7 +4,7 @@ Non-continual training on all data needs nothing of its own: it is `PeftEnsemble
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.budget import Budget
-from reticent.gate.ledger import Ledger
-from reticent.gate.noise import NoiseSource
+from reticent.gate.gate import Gate
+from reticent.gate.step import Floats, Ints, Parameters, flattened, split
 from reticent.labels import LabelSpace
 from reticent.numerics.progress import Bar
 from reticent.policies import Policy, PublicLabels
@@ -21,10 +21,9 @@ from reticent.privacy import events
 from reticent.released.ensemble import ROWS, Ensemble
 from reticent.released.model import Encode, Scorer
 from reticent.released.release import Release
-from reticent.sensitive import dpsgd
-from reticent.sensitive.dpsgd import Floats, Ints, Parameters
 from reticent.sensitive.learners.peft import PeftEnsemble, gradients_of, prepared, refuse_untrainable
 from reticent.sensitive.task import Task
+from reticent.sensitive.training import Engine, noisy_means, train
 
 BUFFER = "memory buffer"  # its name in the ledger
 
@@ -66,31 +65,23 @@ class Naive:
         *,
         known: LabelSpace,
         encoder: Encode | None,
-        budget: Budget,
-        ledger: Ledger,
-        rng: NoiseSource,
+        gate: Gate,
         past: Sequence[Release] = (),
     ) -> Release:
         """Trains the model of the task before further."""
         learner = self.learner.resolved(encoder)
         refuse_untrainable(learner.adapter, encoder)
+        task = gate.admit(task)
         inputs = prepared(learner, task.inputs, encoder, past)
-        event = learner.calibrate(events.Public(), budget, rate=learner.rate or 1.0, steps=learner.steps)
-        ledger.spend(event, task=task.name, private=rng.private)
+        event = learner.calibrate(events.Public(), gate.budget, rate=learner.rate or 1.0, steps=learner.steps)
+        permit = gate.spend(event, task=task.name)
         at = public_rows(policy, task.labels, known)
         gradients = gradients_of(learner, inputs, at, len(known), encoder)
         start = _model(past, gradients.start)
         with Bar("Training") as bar:
-            parameters = dpsgd.train(
-                gradients,
-                len(at),
-                learner.training(event),
-                rng=rng,
-                engine=learner.engine,
-                progress=bar.show,
-                start=start,
-            )
-        return _release(task.name, known, parameters, event, rng)
+            settings = learner.training(event)
+            parameters = train(gradients, settings, permit, engine=learner.engine, progress=bar.show, start=start)
+        return permit.release(parameters=_parameters(known, parameters))
 
 
 @dataclass(frozen=True)
@@ -131,7 +122,8 @@ class Desai:
         """Returns what training a task costs, and what the buffer costs over the whole stream.
 
         Training examples take part in one task: `steps` steps. Buffer examples take part in the gradients of all
-        later tasks: (T - 1) x steps. Nobody is in both, so each is calibrated to the budget by itself.
+        later tasks: (T - 1) x steps, of which each task spends its own. Nobody is in both, so each is calibrated to the
+        budget by itself.
         """
         calibrate, public = self.learner.calibrate, events.Public()
         training = calibrate(public, budget, rate=rate, steps=steps)
@@ -144,44 +136,40 @@ class Desai:
         *,
         known: LabelSpace,
         encoder: Encode | None,
-        budget: Budget,
-        ledger: Ledger,
-        rng: NoiseSource,
+        gate: Gate,
         past: Sequence[Release] = (),
     ) -> Release:
         """Trains the model of the task before further, without raising the buffer's loss; then adds to the buffer."""
         learner = self.learner.resolved(encoder)
         refuse_untrainable(learner.adapter, encoder)
-        rate = learner.rate or 1.0
-        training, memory = self.events(budget, rate=rate, steps=learner.steps)
-        if not self.buffer:
-            ledger.spend(memory, task=BUFFER, private=False)
-        ledger.spend(training, task=task.name, private=False)
+        task = gate.admit(task)
+        rate, steps = learner.rate or 1.0, learner.steps
+        training, memory = self.events(gate.budget, rate=rate, steps=steps)
+        step = replace(memory, steps=steps)
+        recalled = gate.spend(step, task=BUFFER, private=False) if self.buffer else None
+        permit = gate.spend(training, task=task.name, private=False)
         at = public_rows(policy, task.labels, known)
         kept = self._split(at)
         inputs = task.inputs
         mine = gradients_of(learner, prepared(learner, _take(inputs, ~kept), encoder), at[~kept], len(known), encoder)
         start = _model(past, mine.start)
-        if not self.buffer:
-            parameters = dpsgd.train(mine, int((~kept).sum()), learner.training(training), rng=rng, start=start)
+        if recalled is None:
+            parameters = train(mine, learner.training(training), permit, start=start)
         else:
             old = [x for part, _ in self.buffer for x in part]
             labels = np.array([y for _, part in self.buffer for y in part], dtype=np.int64)
             theirs = gradients_of(learner, prepared(learner, _as(inputs, old), encoder), labels, len(known), encoder)
-            reference = learner.training(
-                events.DpSgd(noise_multiplier=memory.noise_multiplier, rate=rate, steps=learner.steps)
-            )
-            settings = dpsgd.Training(**{**vars(reference), "batch": max(1.0, rate * len(old))})
-            engine = dpsgd.Engine(prefetch=False)
-            first = dpsgd.noisy_means(mine, int((~kept).sum()), learner.training(training), rng=rng, engine=engine)
-            second = dpsgd.noisy_means(theirs, len(old), settings, rng=rng, engine=engine)
-            point = dpsgd.flattened(start)
+            reference = replace(learner.training(step), batch=max(1.0, rate * len(old)))
+            engine = Engine(prefetch=False)
+            first = noisy_means(mine, learner.training(training), permit, engine=engine)
+            second = noisy_means(theirs, reference, recalled, engine=engine)
+            point = flattened(start)
             update = learner.training(training).optimizer.update(len(point))
-            for _ in range(learner.steps):
+            for _ in range(steps):
                 update(point, projected(first(point), second(point)))
-            parameters = dpsgd.unflattened(point, start)
+            parameters = split(point, start, np.float32)
         self.remember(inputs, at)
-        return _release(task.name, known, parameters, events.compose(training), rng)
+        return permit.release(parameters=_parameters(known, parameters))
 
     def remember(self, inputs: Any, at: Ints) -> None:
         """Adds a task's share to the buffer: after training it, or to go on where a run was stopped."""
@@ -225,13 +213,10 @@ def _model(past: Sequence[Release], start: Parameters) -> Parameters:
     return {name: np.asarray(learned[-1].parameters[name], np.float32) for name in start}
 
 
-def _release(
-    name: str, known: LabelSpace, parameters: dict[str, npt.NDArray[np.float32]], event: events.Event, rng: NoiseSource
-) -> Release:
-    rows = np.arange(len(known), dtype=np.int32)
-    return Release(
-        task=name, labels=LabelSpace(()), parameters={ROWS: rows, **parameters}, event=event, private=rng.private
-    )
+def _parameters(
+    known: LabelSpace, trained: dict[str, npt.NDArray[np.float32]]
+) -> dict[str, npt.NDArray[np.float32] | npt.NDArray[np.int32]]:
+    return {ROWS: np.arange(len(known), dtype=np.int32), **trained}
 
 
 def _take(inputs: Any, kept: npt.NDArray[np.bool_]) -> Any:

@@ -36,8 +36,8 @@ from reticent.lab.data.datasets import Data
 from reticent.lab.data.streams import Stream
 from reticent.labels import Taxonomy
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
-from reticent.sensitive.dpsgd import Engine
 from reticent.sensitive.learners import Cosine, Learner, PeftEnsemble
+from reticent.sensitive.training import Engine
 
 FORMAT = 1
 FILM_EPOCHS = 8

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent.budget import Budget
 from reticent.gate import grid, label_sums
-from reticent.gate.ledger import Ledger
+from reticent.gate.gate import Gate, Permit
 from reticent.gate.mechanisms import GaussianSum, JointGaussian, SelectLabels
-from reticent.gate.noise import NoiseSource
 from reticent.gate.sparse import SparseGaussian, SparseSums
 from reticent.labels import Label, LabelSpace
 from reticent.policies import Policy, PublicLabels
@@ -74,36 +72,31 @@ class Cosine:
         *,
         known: LabelSpace,
         encoder: Encode | None,
-        budget: Budget,
-        ledger: Ledger,
-        rng: NoiseSource,
+        gate: Gate,
         past: Sequence[Release] = (),
     ) -> Release:
         """Releases the noisy sums of known labels, and new labels as the policy says."""
-        name = task.name
-        task = task.capped(budget.examples_per_person)
+        task = gate.admit(task)
         features = encoded(task.inputs, encoder, past)
         if isinstance(policy, PublicLabels):
-            gaussian = policy.sums(budget)
-            ledger.spend(gaussian, task=name, private=rng.private)
+            gaussian = policy.sums(gate.budget)
+            permit = gate.spend(gaussian, task=task.name)
             places = [policy.resolve(label, known) for label in task.labels]
             if self.keep_all:
-                return noisy_sums(features, places, known, LabelSpace(()), gaussian, gaussian, name, rng)
-            return _public(features, places, known, SparseGaussian(gaussian, len(known), learned_rows(past)), name, rng)
+                return noisy_sums(features, places, known, LabelSpace(()), gaussian, permit)
+            return _public(features, places, known, SparseGaussian(gaussian, len(known), learned_rows(past)), permit)
         if policy.selection is None:
-            joint = policy.joint(budget)
-            ledger.spend(joint, task=name, private=rng.private)
-            return _joint(features, task.labels, known, joint, name, rng)
-        chosen, gaussian = policy.selection_and_sums(budget)
-        event = events.compose(chosen, gaussian)
-        ledger.spend(event, task=name, private=rng.private)
+            joint = policy.joint(gate.budget)
+            return _joint(features, task.labels, known, joint, gate.spend(joint, task=task.name))
+        chosen, gaussian = policy.selection_and_sums(gate.budget)
+        permit = gate.spend(events.compose(chosen, gaussian), task=task.name)
         counts = label_sums.count_by_label(task.labels)
         if policy.remember:  # what is known needs no second release
             counts = {label: n for label, n in counts.items() if label not in known}
-        released = SelectLabels(chosen)(counts, rng=rng)
-        new = LabelSpace(tuple(label for label in released if label not in known), event)
+        released = permit.draw(SelectLabels(chosen), counts)
+        new = LabelSpace(tuple(label for label in released if label not in known), permit.event)
         updated = None if policy.remember else set(released)
-        return noisy_sums(features, task.labels, known, new, gaussian, event, name, rng, updated=updated)
+        return noisy_sums(features, task.labels, known, new, gaussian, permit, updated=updated)
 
 
 def _public(
@@ -111,16 +104,15 @@ def _public(
     places: Sequence[Label | None],
     known: LabelSpace,
     mechanism: SparseGaussian,
-    name: str,
-    rng: NoiseSource,
+    permit: Permit,
 ) -> Release:
     """Sums only what has examples; the mechanism draws for all other labels as if they had been summed too."""
     rows = sorted({known.row(place) for place in places if place is not None})
     found = LabelSpace(tuple(known.labels[row] for row in rows))
     exact = label_sums.sum_by_label(features, places, known=found, count_weight=0.0)
-    kept = mechanism(SparseSums(np.array(rows, dtype=np.int64), exact.known), rng=rng)
+    kept = permit.draw(mechanism, SparseSums(np.array(rows, dtype=np.int64), exact.known))
     noise = np.full(len(kept.rows), mechanism.event.noise_multiplier)
-    return _release(name, LabelSpace(()), kept.sums / grid.SCALE, noise, kept.rows, mechanism.event, rng)
+    return permit.release(parameters=_parameters(kept.rows, kept.sums / grid.SCALE, noise))
 
 
 def _joint(
@@ -128,16 +120,16 @@ def _joint(
     labels: Sequence[object],
     known: LabelSpace,
     event: events.JointGaussian,
-    name: str,
-    rng: NoiseSource,
+    permit: Permit,
 ) -> Release:
     exact = label_sums.sum_by_label(features, labels, known=known, count_weight=event.count_weight)
-    noisy = JointGaussian(event)(exact, rng=rng)
+    noisy = permit.draw(JointGaussian(event), exact)
     weight = math.sqrt(1 - event.count_weight)
     sums = np.concatenate([noisy.known / grid.SCALE, noisy.vectors / (grid.SCALE * weight)])
     noise = np.full(len(sums), event.noise_multiplier)
     noise[len(known) :] /= weight
-    return _release(name, LabelSpace(noisy.released, event), sums, noise, np.arange(len(sums)), event, rng)
+    new = LabelSpace(noisy.released, event)
+    return permit.release(labels=new, parameters=_parameters(np.arange(len(sums)), sums, noise))
 
 
 def noisy_sums(
@@ -146,9 +138,7 @@ def noisy_sums(
     known: LabelSpace,
     new: LabelSpace,
     gaussian: events.Gaussian,
-    event: events.Event,
-    name: str,
-    rng: NoiseSource,
+    permit: Permit,
     *,
     updated: set[Label] | None = None,
 ) -> Release:
@@ -159,23 +149,17 @@ def noisy_sums(
         rows = np.array([i for i, label in enumerate(everything.labels) if label in updated], dtype=np.int64)
     space = LabelSpace(tuple(everything.labels[i] for i in rows))
     exact = label_sums.sum_by_label(features, labels, known=space, count_weight=0.0)
-    sums = GaussianSum(gaussian)(exact.known, rng=rng).astype(np.float32)
+    sums = permit.draw(GaussianSum(gaussian), exact.known).astype(np.float32)
     sums /= np.float32(grid.SCALE)  # a power of two: nothing is rounded twice
-    return _release(name, new, sums, np.full(len(rows), gaussian.noise_multiplier), rows, event, rng)
+    noise = np.full(len(rows), gaussian.noise_multiplier)
+    return permit.release(labels=new, parameters=_parameters(rows, sums, noise))
 
 
-def _release(
-    name: str,
-    new: LabelSpace,
-    sums: npt.NDArray[np.floating],
-    noise: npt.NDArray[np.float64],
-    rows: npt.NDArray[np.int64],
-    event: events.Event,
-    rng: NoiseSource,
-) -> Release:
-    parameters = {
+def _parameters(
+    rows: npt.NDArray[np.int64], sums: npt.NDArray[np.floating], noise: npt.NDArray[np.float64]
+) -> dict[str, npt.NDArray[Any]]:
+    return {
         "rows": rows.astype(np.int32),
         "sums": sums.astype(np.float32, copy=False),
         "noise": noise.astype(np.float32),
     }
-    return Release(task=name, labels=new, parameters=parameters, event=event, private=rng.private)

@@ -7,9 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.budget import Budget
-from reticent.gate.ledger import Ledger
-from reticent.gate.noise import NoiseSource
+from reticent.gate.gate import Gate
 from reticent.labels import LabelSpace
 from reticent.policies import Policy
 from reticent.released.model import Encode, Rule
@@ -31,12 +29,19 @@ class Learner(Protocol):
         *,
         known: LabelSpace,
         encoder: Encode | None,
-        budget: Budget,
-        ledger: Ledger,
-        rng: NoiseSource,
+        gate: Gate,
         past: Sequence[Release] = (),
     ) -> Release:
-        """Spends, draws, and returns what may be published of the task; `past` are the releases before it."""
+        """Spends, draws, and returns what may be published of the task.
+
+        Args:
+            task: Sensitive; it can be read once `gate.admit(task)` has bounded what one person contributes.
+            policy: Where labels come from.
+            known: The labels that are known before the task.
+            encoder: From inputs to features; None where inputs are features already.
+            gate: The only way to noise: `gate.spend(event, task=task.name)` gives a permit, which draws and releases.
+            past: The releases before it.
+        """
 
 
 def encoded(inputs: Any, encoder: Encode | None, past: Sequence[Release]) -> npt.NDArray[Any]:

@@ -1,47 +1,39 @@
 """PEFT Ensemble: one adapter and one head per task, trained with DP-SGD. The paper's, and ours beside it."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.budget import Budget
 from reticent.encoders.adapters import Adapter, film, last_layer, trainable
 from reticent.encoders.encoder import Encoder
-from reticent.gate import grid, label_sums
-from reticent.gate.ledger import Ledger
-from reticent.gate.mechanisms import CountLabels, SelectLabels
-from reticent.gate.noise import NoiseSource
-from reticent.gate.sparse import ALL_KEPT, SparseGaussian, SparseSums
-from reticent.labels import Label, LabelSpace
+from reticent.gate.gate import Gate, Permit
+from reticent.gate.step import Gradients
+from reticent.labels import LabelSpace
 from reticent.numerics.progress import Bar
-from reticent.policies import Policy, PublicLabels
+from reticent.policies import Policy
 from reticent.privacy import accounting, events
-from reticent.privacy.events import Event
 from reticent.released.aggregate import Aggregate, argmax
 from reticent.released.ensemble import BIAS, ROWS, WEIGHT, Ensemble, adapter_from_json, adapter_to_json, scaled
 from reticent.released.model import Encode
+from reticent.released.optimizers import Adam
 from reticent.released.release import Release
-from reticent.sensitive import dpsgd
-from reticent.sensitive.dpsgd import Adam, Engine, Training
 from reticent.sensitive.gradients import AdapterGradients
 from reticent.sensitive.head import HeadGradients
+from reticent.sensitive.learners.head_labels import Calibrate, task_cost
 from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.task import Task
+from reticent.sensitive.training import Engine, Training, train
 
 _LENGTH = 10.0
 # Two seeds that no table has, with 0 / 20 / 50 / 100 rows: CLINC150 among 150,000 labels at epsilon 1 gives
 # 81.4 / 82.5 / 83.5 / 84.3 %; released labels at epsilon 1 give 81.8 / 83.9 / - / 83.7 there and
 # 52.8 / 54.7 / - / 55.2 on CIFAR-100 features, where epsilon 8 gives - / 58.8 / 59.1 / 59.0.
-_OTHERS = 50
-# Of the squared noise-to-signal ratio, for counts of huge public label spaces. CLINC150 among 150,000 labels at
-# epsilon 1: 0.02 gives 22 %, 0.05 76 %, 0.1 81 %, 0.2 80 %; the size of the head alone loses nothing.
-_COUNT_SHARE = 0.1
+_DECOYS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +60,8 @@ class PeftEnsemble:
         learning_rate: Of Adam.
         clip_norm: Most that one example may add to a step.
         length: Features are scaled to this length before the head reads them, where the adapter is `last_layer`.
-        others: Rows of a head that no example has, left out of the release. A head over the labels of its task alone
-            learns to tell these from each other; beside other rows it also learns when to be silent.
+        decoys: Rows of a head that no example has, left out of the release. A head over the labels of its task alone
+            learns to tell these from each other; beside decoys it also learns to reject inputs of other tasks.
         tuning: How these settings were chosen; printed in the privacy statement.
         engine: Speed alone.
         calibrate: From what else a task spends, the budget, rate and steps to a training within it. The ledger refuses
@@ -88,14 +80,14 @@ class PeftEnsemble:
     learning_rate: float | None = None
     clip_norm: float | None = None
     length: float | None = _LENGTH
-    others: int = _OTHERS
+    decoys: int = _DECOYS
     tuning: str | None = None
     engine: Engine = field(default_factory=Engine)
-    calibrate: Callable[..., events.DpSgd] = field(default=accounting.training_beside, repr=False)
+    calibrate: Calibrate = field(default=accounting.training_beside, repr=False)
 
     def __post_init__(self) -> None:
         errors.set_whole(self, "task_size", at_least=1)
-        errors.set_whole(self, "others", at_least=0)
+        errors.set_whole(self, "decoys", at_least=0)
         if self.epochs is not None:
             errors.set_whole(self, "epochs", at_least=1)
         for name, most in (("rate", math.nextafter(1, 2)), ("learning_rate", math.inf), ("clip_norm", math.inf)):
@@ -111,11 +103,11 @@ class PeftEnsemble:
         rate: float = 0.1,
         learning_rate: float = 1e-3,
         clip_norm: float = 1.0,
-        **others: Any,
+        **settings: Any,
     ) -> "PeftEnsemble":
         """The paper's: FiLM, zero head, 40 epochs of Adam, argmax. It tunes rate, learning rate and clipping norm."""
-        settings = {"adapter": film, "epochs": 40, "length": None, "others": 0, **others}
-        return cls(rate=rate, learning_rate=learning_rate, clip_norm=clip_norm, **settings)
+        fixed = {"adapter": film, "epochs": 40, "length": None, "decoys": 0}
+        return cls(rate=rate, learning_rate=learning_rate, clip_norm=clip_norm, **{**fixed, **settings})
 
     @property
     def rule(self) -> Ensemble:
@@ -164,28 +156,21 @@ class PeftEnsemble:
         *,
         known: LabelSpace,
         encoder: Encode | None,
-        budget: Budget,
-        ledger: Ledger,
-        rng: NoiseSource,
+        gate: Gate,
         past: Sequence[Release] = (),
     ) -> Release:
         """Releases labels as the policy says, then trains an adapter and a head on their examples."""
         learner = self.resolved(encoder)
         refuse_untrainable(learner.adapter, encoder)
-        task = task.capped(budget.examples_per_person)
+        task = gate.admit(task)
         inputs = prepared(learner, task.inputs, encoder, past)
-        spends = _spends(learner, policy, known, budget)
-        ledger.spend(spends.event, task=task.name, private=rng.private)
-        places, rows, new = spends.labels(policy, task.labels, known, rng)
-        others = 0 if spends.counts is None else learner.others  # a head over all labels has others enough
-        parameters = fit(learner, inputs, places, len(rows), encoder, spends.training, rng, others=others)
-        return Release(
-            task=task.name,
-            labels=new,
-            parameters={ROWS: rows.astype(np.int32), **parameters},
-            event=spends.event,
-            private=rng.private,
-        )
+        rate, steps = learner.rate or 1.0, learner.steps
+        cost = task_cost(policy, known, gate.budget, rate=rate, steps=steps, calibrate=learner.calibrate)
+        permit = gate.spend(cost.event, task=task.name)
+        places, rows, new = cost.labels(policy, task.labels, known, permit)
+        decoys = 0 if cost.counts is None else learner.decoys  # a head over all labels has rows enough without examples
+        parameters = fit(learner, inputs, places, len(rows), encoder, cost.training, permit, decoys=decoys)
+        return permit.release(labels=new, parameters={ROWS: rows.astype(np.int32), **parameters})
 
     def to_json(self) -> dict[str, Any]:
         """Returns the learner as plain JSON values."""
@@ -202,7 +187,7 @@ class PeftEnsemble:
         return cls(adapter=adapter, aggregate=rule.aggregate, engine=Engine(**value["engine"]), **stored)
 
 
-_STORED = ("task_size", "epochs", "rate", "learning_rate", "clip_norm", "length", "others", "tuning")
+_STORED = ("task_size", "epochs", "rate", "learning_rate", "clip_norm", "length", "decoys", "tuning")
 
 
 def refuse_untrainable(adapter: Adapter | None, encoder: Encode | None) -> None:
@@ -231,23 +216,16 @@ def fit(
     classes: int,
     encoder: Encode | None,
     event: events.DpSgd,
-    rng: NoiseSource,
+    permit: Permit,
     *,
     start: dict[str, npt.NDArray[np.float32]] | None = None,
-    others: int = 0,
+    decoys: int = 0,
 ) -> dict[str, npt.NDArray[np.float32]]:
     """Trains a head, and an adapter where there is one, on prepared inputs; settings are resolved."""
-    gradients = gradients_of(learner, inputs, places, classes + others, encoder)
+    gradients = gradients_of(learner, inputs, places, classes + decoys, encoder)
     with Bar("Training") as bar:
-        trained = dpsgd.train(
-            gradients,
-            len(places),
-            learner.training(event),
-            rng=rng,
-            engine=learner.engine,
-            progress=bar.show,
-            start=start,
-        )
+        settings = learner.training(event)
+        trained = train(gradients, settings, permit, engine=learner.engine, progress=bar.show, start=start)
     return {**trained, WEIGHT: trained[WEIGHT][:classes], BIAS: trained[BIAS][:classes]}
 
 
@@ -257,7 +235,7 @@ def gradients_of(
     places: npt.NDArray[np.int64],
     classes: int,
     encoder: Encode | None,
-) -> dpsgd.Gradients:
+) -> Gradients:
     """Returns the prepared inputs of a task as gradients."""
     if learner.adapter is None or learner.adapter == last_layer:
         return HeadGradients(scaled(inputs, learner.length).astype(np.float32), places, classes)
@@ -268,75 +246,3 @@ def _through(encoder: Encode | None) -> Encoder:
     if not isinstance(encoder, Encoder):
         raise errors.InvalidValue("Expected an encoder of reticent.encoders to train through. Use last_layer instead.")
     return encoder
-
-
-@dataclass(frozen=True)
-class _Spends:
-    """What a task costs, and how its labels become known."""
-
-    event: Event
-    training: events.DpSgd
-    counts: events.Gaussian | events.LabelCounts | events.LabelSelection | None = None
-    remember: bool = True
-
-    def labels(
-        self, policy: Policy, found: Sequence[object], known: LabelSpace, rng: NoiseSource
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], LabelSpace]:
-        """Returns the head's row of each example (-1 drops it), the head's labels, and the new ones among them."""
-        if isinstance(policy, PublicLabels):
-            new = LabelSpace(())
-            at = policy.rows(found, known)
-            rows = np.arange(len(known))
-            if isinstance(self.counts, events.Gaussian):
-                rows = _that_stand_out(at[at >= 0], self.counts, len(known), rng)
-        else:
-            seen = self._that_stand_out(label_sums.count_by_label(found), known, rng)
-            new = LabelSpace(tuple(label for label in seen if label not in known), self.event)
-            everything = known.union(new)
-            rows = np.array(sorted(everything.row(label) for label in seen), dtype=np.int64)
-            at = label_sums.places(found, everything.row)
-        head = np.searchsorted(rows, at)
-        inside = (head < len(rows)) & (at >= 0)
-        inside[inside] = rows[head[inside]] == at[inside]
-        return np.where(inside, head, -1), rows, new
-
-    def _that_stand_out(self, counts: dict[Label, int], known: LabelSpace, rng: NoiseSource) -> tuple[Label, ...]:
-        """Returns the labels of the head: known ones with examples here, as far as noise tells, and new ones."""
-        if isinstance(self.counts, events.LabelCounts):
-            return CountLabels(self.counts, known.labels if self.remember else ())(counts, rng=rng)
-        if not isinstance(self.counts, events.LabelSelection):
-            raise errors.InvalidValue("Expected counts to release labels by.")
-        if not self.remember:
-            return SelectLabels(self.counts)(counts, rng=rng)
-        new = {label: n for label, n in counts.items() if label not in known}  # what is known needs no second release
-        return (*known.labels, *SelectLabels(self.counts)(new, rng=rng))
-
-
-def _spends(learner: PeftEnsemble, policy: Policy, known: LabelSpace, budget: Budget) -> _Spends:
-    """Fixes what a task costs, from public facts."""
-    rate, steps = learner.rate or 1.0, learner.steps
-    steps_at = partial(learner.calibrate, rate=rate, steps=steps)
-    if isinstance(policy, PublicLabels):
-        if len(known) <= ALL_KEPT:
-            training = steps_at(events.Public(), budget)
-            return _Spends(training, training)
-        noise = accounting.gaussian_sigma(budget) / math.sqrt(_COUNT_SHARE)
-        counts = events.Gaussian(noise_multiplier=noise, examples_per_person=budget.examples_per_person)
-        training = steps_at(counts, budget)
-        return _Spends(events.compose(counts, training), training, counts)
-    if policy.selection is None:
-        labelled = accounting.labelled_training(budget, count_weight=policy.weight(budget), rate=rate, steps=steps)
-        return _Spends(labelled, labelled.training, labelled.counts, policy.remember)
-    chosen, rest = policy.selection_and_rest(budget)
-    training = steps_at(events.Public(), rest)
-    return _Spends(events.compose(chosen, training), training, chosen, policy.remember)
-
-
-def _that_stand_out(
-    at: npt.NDArray[np.int64], counts: events.Gaussian, space: int, rng: NoiseSource
-) -> npt.NDArray[np.int64]:
-    """Returns the public labels whose noisy counts stand out: a head over millions has rows for these alone."""
-    found, sizes = np.unique(at, return_counts=True)
-    exact = SparseSums(found, (sizes * grid.SCALE)[:, None])
-    kept = SparseGaussian(counts, space, share=min(1.0, 1 / space))(exact, rng=rng)
-    return kept.rows[kept.sums[:, 0] > 0]

@@ -1,0 +1,459 @@
+"""A model directory: manifest, labels, releases, ledger and lock, as one object. And the loop that learns into it.
+
+Everything that is written goes through one writer and has one commit point: a release is durable under its final name,
+then one transaction of the ledger publishes its digest. The manifest is derived from the ledger. Reading and predicting
+need neither the gate nor anything sensitive.
+"""
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import filelock
+
+from reticent import errors, policies
+from reticent.budget import Budget
+from reticent.labels import Label, LabelSpace
+from reticent.policies import Policy, PublicLabels
+from reticent.privacy.statement import Statement
+from reticent.released import rules, store
+from reticent.released.ledger_file import FILE_NAME, FIRST_VERSION, LedgerFile
+from reticent.released.model import Encode, Model, Rule
+from reticent.released.release import Release
+
+if TYPE_CHECKING:  # learning imports these; predicting does not
+    from reticent.gate.gate import Gate
+    from reticent.gate.ledger import Ledger
+    from reticent.gate.noise import NoiseSource
+    from reticent.sensitive.learners.learner import Learner
+    from reticent.sensitive.task import Task
+
+LOCK = "writer.lock"
+PATIENCE = 60.0  # seconds to wait for another writer
+
+
+def learn(
+    tasks: Iterable["Task"],
+    learner: "Learner",
+    policy: Policy,
+    directory: "Directory",
+    *,
+    encoder: Encode | None = None,
+    noise: "NoiseSource | None" = None,
+) -> Model:
+    """The whole program: each task is read once, paid for, drawn and published, by one writer at a time.
+
+    Args:
+        tasks: Sensitive.
+        learner: What is released of a task.
+        policy: Where labels come from.
+        directory: Where releases and spends go.
+        encoder: From inputs to features; None where inputs are features already.
+        noise: Where noise comes from; the operating system by default.
+    """
+    for task in tasks:  # sensitive
+        with directory.writer(noise) as gate:  # one writer; budget, ledger, noise
+            directory.refuse_second_time(task.name)
+            model = directory.model
+            release = learner.learn_task(
+                task, policy, known=model.labels, encoder=encoder, gate=gate, past=model.releases
+            )
+            directory.publish(release)  # one commit point
+    return directory.model
+
+
+class Directory:
+    """Releases and ledger of one model, in a folder or in memory.
+
+    Guarantees:
+      - One writer at a time: others wait, or are refused with a sentence.     test_two_processes_lose_nothing
+      - A release counts once the ledger has published its digest, and never before; a manifest that lags behind is
+        derived anew.                                                          test_the_ledger_decides_what_is_published
+      - A ledger that is missing, older than the releases or of another model is refused for learning; predicting from
+        the releases stays possible.                                           test_without_its_ledger_a_model_predicts
+
+    Args:
+        path: The folder; None keeps everything in memory.
+        policy: Where labels come from; a function that maps labels is not stored.
+        model: What was released so far.
+        settings: What the manifest says beside releases: budget, policy, public labels, rule, learner, encoder.
+        identity: Of the ledger.
+    """
+
+    def __init__(
+        self, path: Path | None, policy: Policy, model: Model, settings: Mapping[str, Any], *, identity: str | None
+    ) -> None:
+        self.path, self.policy, self.model, self.settings = path, policy, model, dict(settings)
+        self._identity = identity
+        self._releases: list[dict[str, str]] = []  # file and digest of each; none in memory
+        self._problem: str | None = None  # why nothing may be learned
+        self._has_ledger = True
+        self._ledger: Ledger | None = None
+        self._gate: Gate | None = None
+        self._mutex = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"Directory({'in memory' if self.path is None else str(self.path)!r})"
+
+    # --- making and opening
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str] | None,
+        policy: Policy,
+        rule: Rule,
+        budget: Budget,
+        *,
+        learner: Mapping[str, Any] | None = None,
+        encoder: Mapping[str, Any] | None = None,
+        ledger: "type[Ledger] | None" = None,
+    ) -> "Directory":
+        """Makes a new model directory; refuses a folder that holds a model or a ledger.
+
+        Args:
+            path: The folder; None keeps everything in memory.
+            policy: Where labels come from.
+            rule: How releases become a classifier.
+            budget: What one person may lose over the whole stream; it never changes.
+            learner: The learner as JSON, where it can be stored.
+            encoder: Name and digest of the encoder.
+            ledger: The kind of ledger; experiments without privacy have one of their own, in memory.
+        """
+        from reticent.gate.ledger import Ledger
+
+        folder = None if path is None else Path(path)
+        if folder is not None and any((folder / name).exists() for name in (store.MANIFEST, FILE_NAME)):
+            raise errors.InvalidValue(
+                f"{folder} holds a model already. Go on with it by load(path), or choose another path."
+            )
+        public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
+        settings = described(policy, rule, budget, learner=learner, encoder=encoder)
+        if folder is not None:
+            _make(folder)
+            settings["public_labels"] = store.write_labels(folder, public, policies.remap_to_json(policy))
+        made = (ledger or Ledger).create(folder, budget, settings=settings)
+        directory = cls(folder, policy, Model(public, rule), settings, identity=made.identity)
+        directory._ledger = made
+        directory._write_manifest()
+        return directory
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, rule: Rule | None = None) -> "Directory":
+        """Opens a model directory to predict or to go on learning.
+
+        Args:
+            path: The folder.
+            rule: How releases become a classifier, where that is the user's own code; by default as stored.
+        """
+        folder = Path(path)
+        found = _read(folder)
+        labels = store.read_labels(folder, found.settings["public_labels"])
+        policy = policies.from_json(found.settings["policy"], *labels)
+        public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
+        rule = rules.from_json(found.settings["rule"]) if rule is None else rule
+        releases = tuple(store.read_release(folder, entry, found.identity) for entry in found.releases)
+        directory = cls(folder, policy, Model(public, rule, releases), found.settings, identity=found.identity)
+        directory._releases, directory._problem, directory._has_ledger = found.releases, found.problem, found.ledger
+        return directory
+
+    @property
+    def budget(self) -> Budget:
+        """What one person may lose over the whole stream."""
+        return Budget.from_json(self.settings["budget"])
+
+    # --- reading
+
+    def statement(self) -> Statement:
+        """Returns what was spent, on what, under which assumptions, as facts."""
+        if self._ledger is not None:
+            return self._ledger.statement()
+        if not self._has_ledger:
+            raise errors.LedgerError(self._problem or "")
+        with LedgerFile.open(self.path or "") as ledger:
+            return ledger.statement()
+
+    # --- writing
+
+    @contextlib.contextmanager
+    def writer(self, noise: "NoiseSource | None" = None) -> Iterator["Gate"]:
+        """Gives the gate to one writer; others wait for a minute, then are refused.
+
+        Args:
+            noise: Where noise comes from; the operating system by default. A seeded source is NOT PRIVATE.
+        """
+        from reticent.gate.gate import Gate
+
+        with self._one_writer():
+            gate = self._gate = Gate(self._writable(), noise)
+            try:
+                yield gate
+            finally:
+                gate.close()
+                self._gate = None
+
+    def publish(self, release: Release) -> Model:
+        """Publishes a release that a permit of the open writer made, and returns the model that knows it."""
+        if self._gate is None:
+            raise errors.LedgerError("Expected an open writer: with directory.writer() as gate.")
+        return self._commit(release, self._gate.rows(release))
+
+    def refuse_second_time(self, task: str) -> None:
+        """Refuses a task name that is in the ledger already, with the two ways out."""
+        spent = [spend for spend in self.statement().spends if spend.task == task and spend.voided is None]
+        if spent:
+            raise errors.BudgetExceeded(
+                f"Task {task!r} is in the ledger already (row {spent[0].row}). If these are other people's data, give "
+                f"them another name; if its release never left, void the row: "
+                f"reticent ledger DIR --void {spent[0].row} --reason TEXT."
+            )
+
+    def add_labels(self, labels: Iterable[Label]) -> Model:
+        """Adds public labels: free, recorded, and safe only if they do not come from the data."""
+        with self._one_writer():
+            self._writable()
+            new = LabelSpace(
+                tuple(label for label in LabelSpace(tuple(labels)).labels if label not in self.model.labels)
+            )
+            release = Release(task="public labels", labels=new, parameters={}, event=new.event, private=True)
+            return self._commit(release, [], act=f"{len(new)} public label(s) added")
+
+    def record(self, act: str) -> None:
+        """Records a public act that costs nothing, once."""
+        with self._one_writer():
+            ledger = self._writable()
+            if all(known.text != act for known in ledger.statement().acts):
+                ledger.record(act)
+
+    def set(self, settings: Mapping[str, Any]) -> None:
+        """Records other settings, such as the learner that goes on with the model; the budget and labels stay."""
+        wanted = _plain({**self.settings, **settings})
+        if wanted == self.settings:
+            return
+        with self._one_writer():
+            self._writable().set(wanted)
+            self.settings = wanted
+            self._write_manifest()
+
+    def save(self, path: str | os.PathLike[str], *, settings: Mapping[str, Any] | None = None) -> None:
+        """Copies model and ledger to a new folder; what is spent there later is not known here.
+
+        Args:
+            path: The new folder.
+            settings: Settings that differ there.
+        """
+        from reticent.gate.ledger import Ledger
+
+        folder = Path(path)
+        if any((folder / name).exists() for name in (store.MANIFEST, FILE_NAME)):
+            raise errors.InvalidValue(f"{folder} holds a model already. Choose another path.")
+        with self._one_writer():
+            ledger = self._writable()
+            _make(folder)
+            wanted = _plain({**self.settings, **(settings or {})})
+            wanted["public_labels"] = store.write_labels(folder, self.model.public, policies.remap_to_json(self.policy))
+            numbered = enumerate(self.model.releases, start=1)
+            entries = [store.write_release(folder, n, release, self._identity or "") for n, release in numbered]
+            ledger.copy_to(folder)
+            with Ledger.open(folder) as copy:
+                copy.set(wanted)
+                copy.list_releases(entries)
+            store.write_manifest(folder, {"identity": self._identity, **wanted, "releases": entries})
+
+    def close(self) -> None:
+        """Closes the ledger; the next writer opens it again."""
+        if self._ledger is not None and self.path is not None:
+            self._ledger.close()
+            self._ledger = None
+
+    # --- inside
+
+    def _writable(self) -> "Ledger":
+        """Returns the ledger for writing, with all that other processes have published loaded."""
+        from reticent.gate.ledger import Ledger
+
+        if self._problem is not None:
+            raise errors.LedgerError(self._problem)
+        if self._ledger is None:
+            self._ledger = Ledger.open(self.path or "")
+        self._ledger.refresh()
+        if self.path is not None:
+            self._catch_up(self._ledger)
+        return self._ledger
+
+    def _catch_up(self, ledger: LedgerFile) -> None:
+        published = ledger.releases
+        if ledger.identity != self._identity or published[: len(self._releases)] != self._releases:
+            raise errors.LedgerError(_foreign(self.path))
+        for entry in published[len(self._releases) :]:
+            self.model = self.model.with_release(store.read_release(self.path or Path(), entry, self._identity))
+            self._releases.append(entry)
+
+    def _commit(self, release: Release, rows: list[int], *, act: str | None = None) -> Model:
+        ledger, entry = self._ledger, None
+        assert ledger is not None  # noqa: S101 (within a writer)
+        model = self.model.with_release(release)
+        if self.path is not None:
+            entry = store.write_release(self.path, len(self._releases) + 1, release, self._identity or "")
+        ledger.publish(rows, release=entry, act=act)
+        self.model = model
+        if entry is not None:
+            self._releases.append(entry)
+            self._write_manifest()
+        return model
+
+    def _write_manifest(self) -> None:
+        if self.path is not None:
+            content = {"identity": self._identity, **self.settings, "releases": self._releases}
+            store.write_manifest(self.path, content)
+
+    @contextlib.contextmanager
+    def _one_writer(self) -> Iterator[None]:
+        if not self._mutex.acquire(timeout=PATIENCE):
+            raise errors.LedgerError("Another thread is learning into this model. Try again when it is done.")
+        try:
+            with contextlib.nullcontext() if self.path is None else one_writer(self.path):
+                yield
+        finally:
+            self._mutex.release()
+
+
+@contextlib.contextmanager
+def one_writer(folder: Path) -> Iterator[None]:
+    """Lets one process at a time write to a folder; waits for a minute, then refuses."""
+    lock = filelock.FileLock(folder / LOCK, timeout=PATIENCE)
+    try:
+        lock.acquire()
+    except filelock.Timeout as error:
+        raise errors.LedgerError(
+            f"Another process is writing to {folder}. Nothing was spent. Try again when it is done."
+        ) from error
+    except OSError as error:
+        raise errors.LedgerError(f"{folder} cannot be written to: {error.strerror}. Check its permissions.") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def described(
+    policy: Policy,
+    rule: Rule,
+    budget: Budget,
+    *,
+    learner: Mapping[str, Any] | None = None,
+    encoder: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Returns what a manifest says of a model, as plain JSON values."""
+    return _plain(
+        {
+            "budget": budget.to_json(),
+            "policy": policies.to_json(policy),
+            "rule": rule.to_json(),
+            "learner": learner,
+            "encoder": encoder,
+        }
+    )
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings as they are read back: lists for tuples."""
+    plain: dict[str, Any] = json.loads(json.dumps(settings))
+    return plain
+
+
+def upgrade(path: str | os.PathLike[str]) -> None:
+    """Makes a folder of the format before this one learn again: its ledger gets an identity and the list of releases.
+
+    Refuses where releases and ledger contradict each other. Releases stay as they are.
+    """
+    from reticent.gate.ledger import Ledger
+
+    folder = Path(path)
+    with one_writer(folder):
+        content = store.read_manifest(folder)
+        if content["format"] == store.FORMAT:
+            raise errors.InvalidValue(f"{folder} is of the present format already.")
+        settings = {name: content[name] for name in _SETTINGS}
+        releases = [store.read_release(folder, entry, None) for entry in content["releases"]]
+        with Ledger.open(folder) as ledger:
+            published = {spend.task for spend in ledger.statement().spends if spend.published}
+            lost = [release.task for release in releases if release.parameters and release.task not in published]
+            if lost or ledger.budget.to_json() != settings["budget"]:
+                raise errors.LedgerError(_foreign(folder))
+            ledger.upgrade(settings, content["releases"])
+            identity = ledger.identity
+        store.write_manifest(folder, {"identity": identity, **settings, "releases": content["releases"]})
+
+
+_SETTINGS = ("budget", "policy", "public_labels", "rule", "learner", "encoder")
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """What a folder says: settings, releases, and why nothing may be learned there, if so.
+
+    Args:
+        settings: As the ledger has them last, or the manifest where there is no ledger.
+        releases: File and digest of each release.
+        identity: Of the ledger.
+        problem: Why nothing may be learned.
+        ledger: Whether what its ledger says is about these releases.
+    """
+
+    settings: dict[str, Any]
+    releases: list[dict[str, str]]
+    identity: str | None
+    problem: str | None = None
+    ledger: bool = True
+
+
+def _read(folder: Path) -> _Contents:
+    content = _manifest(folder)
+    stored = _Contents({name: content[name] for name in _SETTINGS}, content["releases"], content["identity"])
+    if not (folder / FILE_NAME).is_file():
+        lost = (
+            f"{folder} has no ledger ({FILE_NAME}): nobody knows what was spent on it. It predicts, and learns "
+            "nothing. Restore the ledger from a backup."
+        )
+        return replace(stored, problem=lost, ledger=False)
+    try:
+        with LedgerFile.open(folder) as ledger:
+            if ledger.version == FIRST_VERSION:
+                older = f"{folder} was written by an earlier version of reticent. It predicts; to learn on, upgrade it"
+                return replace(stored, problem=f"{older} once: reticent upgrade {folder}")
+            if ledger.identity != stored.identity or ledger.releases[: len(stored.releases)] != stored.releases:
+                return replace(stored, problem=_foreign(folder), ledger=False)
+            # more may have been published since the manifest was written
+            return _Contents(dict(ledger.settings or stored.settings), ledger.releases, ledger.identity)
+    except errors.LedgerError as error:
+        return replace(stored, problem=str(error), ledger=False)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """Returns the manifest, or what the ledger says where a crash left none."""
+    if (folder / store.MANIFEST).exists() or not (folder / FILE_NAME).is_file():
+        return store.read_manifest(folder)
+    with LedgerFile.open(folder) as ledger:
+        if ledger.settings is None:
+            return store.read_manifest(folder)  # which says that there is no model
+        return {**ledger.settings, "identity": ledger.identity, "releases": ledger.releases}
+
+
+def _foreign(folder: Path | None) -> str:
+    return (
+        f"The ledger of {folder} does not belong to its releases: it is another model's, or an older copy. The model "
+        "predicts, and learns nothing. Restore ledger and releases from one backup."
+    )
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.InvalidValue(f"Cannot make {folder}: {error.strerror}.") from error

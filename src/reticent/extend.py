@@ -1,0 +1,65 @@
+"""What a learner, an encoder, a mechanism or a data set of one's own needs, in one place.
+
+- A learner reads a `Task` through a `Gate`, sums with `sum_by_label` or counts with `count_by_label`, draws mechanisms
+  with a `Permit`, and has a `Rule`, such as `Sums`. `reticent.testing.check_learner` checks it.
+- A mechanism has an event of `events` and is called with `rng: NoiseSource`; `check_mechanism` checks it.
+- An encoder is a function, or `wrap(...)` of a module. A data set is `Data`.
+
+See docs/own-learner.md.
+"""
+
+from reticent import encoders, errors
+from reticent.encoders import Encoder, wrap
+from reticent.gate.gate import Gate, Permit
+from reticent.gate.grid import SCALE
+from reticent.gate.label_sums import count_by_label, sum_by_label, unit_rows
+from reticent.gate.ledger import Ledger
+from reticent.gate.mechanisms import CountLabels, GaussianSum, JointGaussian, Mechanism, SelectLabels
+from reticent.gate.noise import NoiseSource
+from reticent.gate.sparse import SparseGaussian, SparseSums
+from reticent.lab.data.datasets import Data
+from reticent.labels import LabelSpace
+from reticent.policies import Policy, PublicLabels, ReleasedLabels
+from reticent.privacy import accounting, events
+from reticent.released.model import Rule, Scorer, learned_rows
+from reticent.released.release import Release
+from reticent.released.sums import Sums
+from reticent.sensitive.learners.learner import Learner, encoded
+from reticent.sensitive.task import Task
+
+__all__ = [
+    "SCALE",
+    "CountLabels",
+    "Data",
+    "Encoder",
+    "Gate",
+    "GaussianSum",
+    "JointGaussian",
+    "LabelSpace",
+    "Learner",
+    "Ledger",
+    "Mechanism",
+    "NoiseSource",
+    "Permit",
+    "Policy",
+    "PublicLabels",
+    "Release",
+    "ReleasedLabels",
+    "Rule",
+    "Scorer",
+    "SelectLabels",
+    "SparseGaussian",
+    "SparseSums",
+    "Sums",
+    "Task",
+    "accounting",
+    "count_by_label",
+    "encoded",
+    "encoders",
+    "errors",
+    "events",
+    "learned_rows",
+    "sum_by_label",
+    "unit_rows",
+    "wrap",
+]

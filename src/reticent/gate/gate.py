@@ -1,0 +1,246 @@
+"""The gate: the one door. What is drawn is what was paid for, by construction.
+
+A learner is handed a gate and nothing else that costs: no ledger, no noise. It spends an event and gets a permit; the
+permit draws each mechanism of that event once and refuses everything else; what leaves is a release of the permit.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from reticent import errors
+from reticent.budget import Budget
+from reticent.gate.ledger import Ledger
+from reticent.gate.mechanisms import Mechanism, number_of_runs
+from reticent.gate.noise import NoiseSource
+from reticent.labels import LabelSpace
+from reticent.privacy import events, renyi
+from reticent.privacy.events import Event
+from reticent.released.release import Array, Release
+
+Value = TypeVar("Value")
+Released = TypeVar("Released")
+Persons = TypeVar("Persons", bound="Capped")
+_NO_LABELS = LabelSpace(())
+
+
+class Capped(Protocol):
+    """Sensitive examples that know whose they are."""
+
+    def capped(self: Persons, examples_per_person: int) -> Persons:
+        """Returns them with at most so many of each person."""
+
+
+class Gate:
+    """Owns budget, ledger and noise for the time in which one process may write.
+
+    Guarantees:
+      - A permit is given after its spend is durable, and draws nothing else.    test_permits_draw_what_was_paid_for
+      - A release that no permit made is not published.                          test_releases_come_from_permits
+      - Once closed it spends and draws nothing.                                 test_a_closed_gate_is_closed
+
+    Args:
+        ledger: Where spends go.
+        noise: Where noise comes from; the operating system by default. A seeded source is NOT PRIVATE.
+
+    Example:
+        >>> import numpy as np
+        >>> from reticent.gate.mechanisms import GaussianSum
+        >>> gate = Gate(Ledger.create(None, Budget(epsilon=1.0, delta=1e-5)))
+        >>> event = events.Gaussian(noise_multiplier=4.0)
+        >>> permit = gate.spend(event, task="march")
+        >>> noisy = permit.draw(GaussianSum(event), np.zeros(3, np.int64))
+        >>> permit.draw(GaussianSum(event), np.zeros(3, np.int64))
+        Traceback (most recent call last):
+        reticent.errors.NotPaidFor: This permit has drawn its Gaussian already. Noise is paid for once: spend again.
+    """
+
+    def __init__(self, ledger: Ledger, noise: NoiseSource | None = None) -> None:
+        self._ledger = ledger
+        self._noise = NoiseSource.from_os() if noise is None else noise
+        self._permits: list[Permit] = []
+        self._open = True
+
+    def __repr__(self) -> str:
+        return f"Gate(budget={self.budget!r}, private={self.private})"
+
+    @property
+    def budget(self) -> Budget:
+        """What one person may lose over the whole stream."""
+        return self._ledger.budget
+
+    @property
+    def private(self) -> bool:
+        """False if noise comes from a seeded source."""
+        return self._noise.private
+
+    def admit(self, task: Persons) -> Persons:
+        """Returns the examples with as many of each person as the budget says: only then can they be read."""
+        return task.capped(self.budget.examples_per_person)
+
+    def spend(self, event: Event, *, task: str, private: bool = True) -> "Permit":
+        """Records a spend, durably, and returns the permit to draw it; refuses one that would pass the budget.
+
+        Args:
+            event: What is about to be drawn.
+            task: The public name of the task.
+            private: False for what is NOT PRIVATE whatever its noise, such as a learner that keeps raw examples.
+        """
+        self._refuse_if_closed()
+        parts = drawn_by(event)
+        private = private and self.private and events.NonPrivate() not in leaves(event)
+        row = self._ledger.spend(event, task=task, private=private)
+        permit = Permit(self, event, task, row, private, parts)
+        self._permits.append(permit)
+        return permit
+
+    def uniform(self, n: int) -> list[float]:
+        """Returns numbers between 0 and 1 that depend on no data, such as for settings drawn at random."""
+        self._refuse_if_closed()
+        return [word * 2.0**-64 for word in self._noise.words(n).tolist()]
+
+    def rows(self, release: Release) -> list[int]:
+        """Returns the spends that a release rests on; refuses one that none of this gate's permits made."""
+        self._refuse_if_closed()
+        if not any(permit.made is release for permit in self._permits):
+            raise errors.NotPaidFor(
+                f"Nothing was spent on this release of task {release.task!r}: it must not leave. A learner returns "
+                "what permit.release(...) made, unchanged."
+            )
+        return [permit.row for permit in self._permits if permit.task == release.task or permit.has_drawn]
+
+    def close(self) -> None:
+        """Ends all permits."""
+        self._open = False
+
+    def _refuse_if_closed(self) -> None:
+        if not self._open:
+            raise errors.NotPaidFor("This gate is closed: its writer has finished. Open a new one for each task.")
+
+    def _event(self, task: str) -> Event:
+        return events.compose(*(permit.event for permit in self._permits if permit.task == task))
+
+
+class Permit:
+    """What one spend allows: each mechanism of its event, once.
+
+    Guarantees:
+      - What was not paid for, was drawn before, has other parameters or was voided is refused.
+                                                  test_permits_draw_what_was_paid_for, test_voided_permits_draw_nothing
+      - A release has the event and the `private` flag of its spends.            test_releases_come_from_permits
+      - A release before all of its event was drawn is refused: it could hold what no noise covers.
+                                                                                 test_releases_wait_for_their_draws
+    """
+
+    def __init__(self, gate: Gate, event: Event, task: str, row: int, private: bool, parts: Counter[Event]) -> None:
+        self.event, self.task, self.row, self.private = event, task, row, private
+        self.made: Release | None = None
+        self._gate, self._parts, self._left = gate, parts, parts.copy()
+
+    def __repr__(self) -> str:
+        return f"Permit(task={self.task!r}, event={self.event!r})"
+
+    @property
+    def has_drawn(self) -> bool:
+        """Whether anything was drawn for it."""
+        return self._left != self._parts
+
+    def draw(self, mechanism: Mechanism[Value, Released], value: Value) -> Released:
+        """Draws one mechanism of the event on sensitive data; what it returns may be published with the release."""
+        self._take(mechanism.event)
+        return mechanism(value, rng=self._gate._noise)
+
+    def runs(self) -> Iterator["RunPermit"]:
+        """Yields a permit for each run of a private selection; how many there are is secret, and is drawn here."""
+        event = next((part for part in self._parts if isinstance(part, events.PrivateSelection)), None)
+        if event is None:
+            raise errors.NotPaidFor("This permit has no private selection in its event: nothing is to be repeated.")
+        self._take(event)
+        for _ in range(number_of_runs(event, rng=self._gate._noise)):
+            yield RunPermit(self, event.run)
+
+    def release(self, *, parameters: Mapping[str, Array], labels: LabelSpace = _NO_LABELS) -> Release:
+        """Returns the release of the task: everything this gate has spent on it, drawn.
+
+        Args:
+            parameters: Arrays, by name.
+            labels: The labels that became known.
+        """
+        self._check()
+        permits = [permit for permit in self._gate._permits if permit.task == self.task]
+        if any(permit._left.total() for permit in permits):
+            raise errors.NotPaidFor(
+                f"Expected all of what was paid for task {self.task!r} to be drawn before its release: numbers that no "
+                "draw made have no noise."
+            )
+        self.made = Release(
+            task=self.task,
+            labels=labels,
+            parameters=parameters,
+            event=self._gate._event(self.task),
+            private=all(permit.private for permit in permits),
+        )
+        return self.made
+
+    def publish(self) -> None:
+        """Records that what was drawn leaves, where it is no release: a noisy accuracy, tuned settings."""
+        self._check()
+        self._gate._ledger.publish(self.row)
+
+    def _take(self, event: Event) -> None:
+        self._check()
+        kind = type(event).__name__
+        if event not in self._parts:
+            paid = ", ".join(map(repr, self._parts)) or "nothing that is drawn"
+            raise errors.NotPaidFor(f"{event!r} was not paid for. This permit draws {paid}.")
+        if not self._left[event]:
+            raise errors.NotPaidFor(f"This permit has drawn its {kind} already. Noise is paid for once: spend again.")
+        self._left[event] -= 1
+
+    def _check(self) -> None:
+        self._gate._refuse_if_closed()
+        if self._gate._ledger.is_voided(self.row):
+            raise errors.NotPaidFor(
+                f"Row {self.row} of the ledger is voided: nothing may be drawn for it. Spend again."
+            )
+
+
+class RunPermit:
+    """What one run of a private selection may draw: one mechanism that spends no more than the selection says."""
+
+    def __init__(self, permit: Permit, most: Event) -> None:
+        self._permit, self._most, self._drawn = permit, most, False
+
+    def draw(self, mechanism: Mechanism[Value, Released], value: Value) -> Released:
+        """Draws the run's mechanism, once."""
+        self._permit._check()
+        if self._drawn or not renyi.spends_no_more(mechanism.event, self._most):
+            raise errors.NotPaidFor(f"{mechanism.event!r} was not paid for. A run draws once, at most {self._most!r}.")
+        self._drawn = True
+        return mechanism(value, rng=self._permit._gate._noise)
+
+
+def leaves(event: Event) -> Iterator[Event]:
+    """Yields the parts of an event that are drawn, or leave without a draw, one by one.
+
+    >>> [type(part).__name__ for part in leaves(events.compose(events.Public(), events.NonPrivate()))]
+    ['NonPrivate']
+    """
+    match event:
+        case events.Composed(parts=parts):
+            for part in parts:
+                yield from leaves(part)
+        case events.LabelledTraining(counts=counts, training=training):
+            yield from (counts, training)
+        case events.Public():
+            return
+        case _:
+            yield event
+
+
+def drawn_by(event: Event) -> Counter[Event]:
+    """Returns how often each mechanism of an event is drawn; refuses an event that no mechanism draws."""
+    parts = Counter(part for part in leaves(event) if not isinstance(part, events.NonPrivate))
+    if any(isinstance(part, events.Exposure) for part in parts):
+        raise errors.InvalidValue("Expected events of mechanisms: an Exposure is part of an account, and never drawn.")
+    return parts

@@ -1,0 +1,229 @@
+"""The conformance suite for learners: it spends before it draws, and only noisy values follow the data."""
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors
+from reticent.budget import Budget
+from reticent.gate.gate import Gate
+from reticent.gate.ledger import Ledger
+from reticent.gate.noise import NoiseSource
+from reticent.labels import LabelSpace
+from reticent.policies import Policy, PublicLabels, ReleasedLabels
+from reticent.privacy import events
+from reticent.released.model import Encode, Model
+from reticent.released.release import Release
+from reticent.sensitive.learners.learner import Learner
+from reticent.sensitive.task import Task
+
+_RARE = "a label with one example"
+_LABELS = ("a", "b", "c")
+_EACH = 400
+_ODD: tuple[object, ...] = (None, math.nan, ["a list"], ("a", object()), 7, b"bytes", _RARE)
+_WIDTH = 8
+
+# From labels to a task with one example of each label; the name is public.
+MakeTask = Callable[[Sequence[object], str], Task]
+
+
+def features_task(labels: Sequence[object], name: str) -> Task:
+    """Makes a task of features that tell labels apart."""
+    rows = np.array([_LABELS.index(label) if label in _LABELS else 9 for label in labels], dtype=np.float64)
+    angles = rows[:, None] * np.arange(1, _WIDTH + 1) + np.arange(len(labels))[:, None] % 7 / 50
+    return Task(np.cos(angles).astype(np.float32).reshape(-1, _WIDTH), labels, name=name)
+
+
+def check_learner(
+    learner: Learner,
+    *,
+    policies: Sequence[Policy] = (PublicLabels(_LABELS), ReleasedLabels()),
+    make_task: MakeTask = features_task,
+    encoder: Encode | None = None,
+    budget: Budget | None = None,
+) -> None:
+    """Checks that a learner keeps the protocol: it spends before it draws, and only noisy values follow the data.
+
+    Guarantees:
+      - The learners of this library pass.                     test_learners_pass
+      - Each broken twin fails, with a sentence of its own.    test_broken_learners_fail
+
+    What it checks, under each policy:
+      - A ledger that refuses stops the task before any noise is drawn.
+      - What is drawn was paid for, in the task's name; what is released is what a permit made of it.
+      - A task with persons is read through the gate, which bounds what each contributes.
+      - With public labels, neighbours and an empty task give the same names, shapes and dtypes.
+      - No label is released that the data does not have, nor one with a single example; none where labels are public.
+      - NaN, infinity, labels that are none and empty tasks raise nothing and warn of nothing.
+      - The learner is a frozen value, and is the same value after a task.
+      - Its rule turns one and two releases into one score per example and label.
+
+    Args:
+        learner: The learner.
+        policies: Label policies it is meant for; public labels must include "a", "b" and "c".
+        make_task: From labels and a name to a task with one example of each label.
+        encoder: What the learner needs to read the inputs.
+        budget: What it may spend; (1, 1e-6) by default. The chance of a false alarm is about its delta.
+
+    Example:
+        >>> from reticent import Cosine
+        >>> check_learner(Cosine())
+    """
+    settings = getattr(type(learner), "__dataclass_params__", None)
+    _require(settings is not None and settings.frozen, "The learner must be a frozen dataclass.")
+    for policy in policies:
+        suite = _LearnerSuite(learner, policy, make_task, encoder, budget or Budget(epsilon=1.0, delta=1e-6))
+        before = suite.fields()
+        suite.check_order()
+        suite.check_spends()
+        suite.check_persons()
+        suite.check_shapes()
+        suite.check_odd_examples()
+        suite.check_rule()
+        _require(suite.fields() == before, "The learner changes while it learns: state belongs in its releases.")
+
+
+class _Watched(NoiseSource):
+    """A source that knows whether it was asked for noise."""
+
+    asked = False
+
+    def words(self, n: int) -> npt.NDArray[np.uint64]:
+        self.asked = True
+        return super().words(n)
+
+
+class _Refusing(Ledger):
+    """A ledger that lets nothing be spent."""
+
+    def spend(self, event: events.Event, *, task: str, private: bool) -> int:
+        raise errors.BudgetExceeded(f"Nothing may be spent on {task} here.")
+
+
+@dataclasses.dataclass(frozen=True)
+class _LearnerSuite:
+    learner: Learner
+    policy: Policy
+    make_task: MakeTask
+    encoder: Encode | None
+    budget: Budget
+
+    @property
+    def public(self) -> LabelSpace:
+        return self.policy.space if isinstance(self.policy, PublicLabels) else LabelSpace(())
+
+    def fields(self) -> str:
+        """All that the learner holds, hidden or not."""
+        return repr(vars(self.learner) if hasattr(self.learner, "__dict__") else self.learner)
+
+    def learn(self, task: Task, *, gate: Gate | None = None, past: Sequence[Release] = ()) -> Release:
+        """Learns one task, and checks that its release might be published."""
+        gate = gate or Gate(Ledger.create(None, self.budget))
+        known = Model(self.public, self.learner.rule, tuple(past)).labels
+        try:
+            release = self.learner.learn_task(
+                task, self.policy, known=known, encoder=self.encoder, gate=gate, past=past
+            )
+            gate.rows(release)
+        except errors.NotPaidFor as error:
+            raise AssertionError(f"The learner draws or releases what it did not pay for. {error}") from error
+        return release
+
+    def check_order(self) -> None:
+        source, ledger = _Watched(seed=None), _Refusing.create(None, self.budget)
+        refused = False
+        try:
+            self.learn(self.make_task(self.everyone, "task"), gate=Gate(ledger, source))
+        except errors.BudgetExceeded:
+            refused = True
+        _require(not source.asked, "Noise is drawn before it is paid for.")
+        _require(refused, "The learner goes on when the ledger refuses.")
+
+    def check_spends(self) -> None:
+        for noise in (NoiseSource.from_os(), NoiseSource.seeded(1)):
+            with Ledger.create(None, self.budget) as ledger:
+                release = self.learn(self.make_task(self.everyone, "task"), gate=Gate(ledger, noise))
+                spends = ledger.statement().spends
+            _require({spend.task for spend in spends} == {release.task} == {"task"}, "The task's name is not kept.")
+            _require(release.private is noise.private, "The release does not say whether its noise is private.")
+
+    def check_persons(self) -> None:
+        """A task of one person must be learned, with as many examples as the budget says."""
+        many = self.make_task(self.everyone, "task")
+        try:
+            self.learn(Task(many.inputs, many.labels, ["one"] * len(self.everyone), name="task"))
+        except errors.InvalidValue as error:
+            raise AssertionError(f"The learner does not bound what one person contributes. {error}") from error
+
+    def check_shapes(self) -> None:
+        releases = [
+            self.learn(self.make_task(labels, "task"))
+            for labels in (self.everyone, self.everyone[1:], (*self.everyone, _RARE), self.everyone[: _EACH + 1], ())
+        ]
+        for release in releases:
+            _require(_RARE not in release.labels, "A label with one example is released.")
+            if isinstance(self.policy, PublicLabels):
+                _require(not len(release.labels), "Labels are released where labels are public.")
+                same = _shapes(release) == _shapes(releases[-1])
+                _require(same, "Names, shapes or types of the parameters follow the data.")
+            else:
+                _require(set(release.labels.labels) <= set(_LABELS), "A label is released that the data does not have.")
+                same = _kinds(release) == _kinds(releases[-1])
+                _require(same, "Names, dimensions or types of the parameters follow the data.")
+            if release.labels == releases[0].labels:
+                _require(_shapes(release) == _shapes(releases[0]), "Shapes of the parameters follow the data.")
+
+    def check_odd_examples(self) -> None:
+        usual = self.make_task(self.everyone, "task")
+        tasks = {
+            "labels that are none": self.make_task((*self.everyone, *_ODD), "task"),
+            "nothing but such labels": self.make_task(_ODD, "task"),
+            "an empty task": self.make_task((), "task"),
+        }
+        if isinstance(usual.inputs, np.ndarray) and usual.inputs.dtype.kind == "f":
+            for name, value in (("NaN", np.nan), ("infinity", np.inf), ("huge values", 1e38), ("zeros", 0.0)):
+                inputs = usual.inputs.copy()
+                inputs[:1] = value
+                tasks[name] = Task(inputs, usual.labels, name="task")
+        for name, task in tasks.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                try:
+                    release = self.learn(task)
+                except Exception as error:
+                    raise AssertionError(f"The learner raises or warns on {name}: that tells of the data.") from error
+            finite = all(np.isfinite(value).all() for value in release.parameters.values())
+            _require(finite, f"Parameters are not finite after {name}.")
+
+    def check_rule(self) -> None:
+        past: list[Release] = []
+        test = self.make_task(_LABELS, "test")
+        for name in ("first", "second"):
+            past.append(self.learn(self.make_task(self.everyone, name), past=past))
+            model = Model(self.public, self.learner.rule, tuple(past))
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                scores = model.scores(test.inputs, self.encoder)
+            _require(scores.shape == (len(_LABELS), len(model.labels)), "The rule has not one score for each label.")
+            _require(not np.isnan(scores).any(), "The rule's scores are not numbers.")
+
+    @property
+    def everyone(self) -> tuple[str, ...]:
+        return tuple(label for label in _LABELS for _ in range(_EACH))
+
+
+def _shapes(release: Release) -> list[tuple[str, tuple[int, ...], object]]:
+    return [(name, value.shape, value.dtype) for name, value in release.parameters.items()]
+
+
+def _kinds(release: Release) -> list[tuple[str, int, object]]:
+    return [(name, value.ndim, value.dtype) for name, value in release.parameters.items()]
+
+
+def _require(condition: bool, sentence: str) -> None:
+    if not condition:
+        raise AssertionError(sentence)
