@@ -1,5 +1,6 @@
 """The page on learners of one's own is true: the learner passes, its twins fail as it says, the table has its row."""
 
+import ast
 import json
 import os
 import re
@@ -12,20 +13,15 @@ import numpy as np
 import pytest
 
 import reticent as rt
-from reticent import errors
-from reticent.gate.ledger import Ledger
-from reticent.gate.noise import NoiseSource
+from reticent import errors, extend
+from reticent.extend import Gate, LabelSpace, Ledger, Task, check_learner
 from reticent.lab.attack import audit
-from reticent.labels import LabelSpace
-from reticent.privacy import accounting
-from reticent.sensitive.task import Task
-from reticent.testing import check_learner
 
 PAGE = (Path(__file__).parents[1] / "docs" / "own-learner.md").read_text(encoding="utf-8")
 OWN = "own_learner:NamesFirst"
 PUBLIC = rt.PublicLabels(["a", "b", "c"])
-SPENDS = "        ledger.spend(event, task=task.name, private=rng.private)\n"
-DRAWS = "GaussianSum(event)(exact.known, rng=rng)"
+SPENDS = "        permit = gate.spend(event, task=task.name)\n"
+DRAWS = "permit.draw(GaussianSum(event), exact.known)"
 
 
 def block(start: str) -> str:
@@ -39,7 +35,7 @@ LEARNER = block('"""Names first')
 
 
 def names_first(source: str = LEARNER) -> Any:
-    scope: dict[str, Any] = {"__name__": "own_learner"}
+    scope: dict[str, Any] = {"__name__": "own_learner", "extend": extend}
     exec(compile(source, "own_learner.py", "exec"), scope)  # noqa: S102
     return scope["NamesFirst"](names=lambda labels: np.eye(len(labels), 8))
 
@@ -49,7 +45,15 @@ def mutant(old: str, new: str) -> Any:
     return names_first(LEARNER.replace(old, new))
 
 
-HALF = DRAWS.replace("GaussianSum(event)", "GaussianSum(type(event)(noise_multiplier=event.noise_multiplier / 2))")
+def test_the_page_imports_the_extension_names_alone():
+    blocks = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE))
+    imported = {
+        node.module if isinstance(node, ast.ImportFrom) else alias.name
+        for node in ast.walk(ast.parse(blocks))
+        if isinstance(node, ast.ImportFrom | ast.Import)
+        for alias in node.names
+    }
+    assert {name for name in imported if name and name.startswith("reticent")} == {"reticent.extend"}
 
 
 def test_the_learner_of_the_page_passes():
@@ -57,17 +61,20 @@ def test_the_learner_of_the_page_passes():
 
 
 FROM_THE_DATA = """
-        known = LabelSpace(tuple(sorted({label for label in task.labels if label in known})))
+        known = extend.LabelSpace(tuple(sorted({label for label in task.labels if label in known})))
 """
-FOLLOWS, EARLY = "Names, shapes or types of the parameters follow the data.", "Noise is drawn before it is paid for."
+FOLLOWS = "Names, shapes or types of the parameters follow the data."
+UNPAID = "The learner draws or releases what it did not pay for."
+HALF = DRAWS.replace("GaussianSum(event)", "GaussianSum(type(event)(noise_multiplier=event.noise_multiplier / 2))")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("event = policy.sums(budget)\n", f"event = policy.sums(budget){FROM_THE_DATA}", FOLLOWS),
-        (SPENDS, "", EARLY),
-        ("private=rng.private)\n        labels", "private=True)\n        labels", "The ledger is told otherwise."),
+        ("event = policy.sums(gate.budget)\n", f"event = policy.sums(gate.budget){FROM_THE_DATA}", FOLLOWS),
+        (DRAWS, HALF, f"{UNPAID} Gaussian(noise_multiplier="),
+        (DRAWS, "exact.known", f"{UNPAID} Expected all of what was paid for"),
+        (DRAWS, f"{DRAWS} + {DRAWS}", f"{UNPAID} This permit has drawn its Gaussian already"),
         ("weight: float = 15.0", "weight: float = float('nan')", "The rule's scores are not numbers."),
     ],
 )
@@ -76,49 +83,43 @@ def test_broken_twins_fail(old, new, sentence):
         check_learner(mutant(old, new), policies=[PUBLIC])
 
 
-def test_spending_late_fails():
-    returns = "        return Release("
-    assert LEARNER.count(returns) == 1
-    late = LEARNER.replace(SPENDS, "").replace(returns, SPENDS + returns)
-    with pytest.raises(AssertionError, match=re.escape(EARLY)):
-        check_learner(names_first(late), policies=[PUBLIC])
-
-
-def test_the_page_quotes_what_the_suite_says(capsys):
-    scope: dict[str, Any] = {}
-    for start in ('"""Names first', "from reticent import Budget", "class SizedByData"):
-        exec(compile(block(start), "page", "exec"), scope)  # noqa: S102
-    assert capsys.readouterr().out == f"{FOLLOWS}\n"
-    assert all(f"\n    {sentence}\n" in PAGE for sentence in (FOLLOWS, EARLY))
-
-
-def test_half_the_noise_is_found_as_the_page_says():
-    half = mutant(DRAWS, HALF)
-    check_learner(half, policies=[PUBLIC])  # which looks at the protocol alone
+def test_half_the_noise_is_refused_by_every_classifier():
     budget = rt.Budget(epsilon=1.0, delta=1e-5)
-    model = rt.ContinualClassifier(labels=rt.PublicLabels(range(1_000)), learner=half, budget=budget)
-    release = model.learn_task(np.zeros((0, 1_000)), []).releases[0]
-    drawn, spent = np.std(release.parameters["sums"].astype(float)), accounting.gaussian_sigma(budget)
-    assert drawn / spent == pytest.approx(0.5, abs=0.01)
-    for learner, verdict in ((names_first(), audit.CONSISTENT), (half, audit.VIOLATED)):
+    model = rt.ContinualClassifier(labels=PUBLIC, learner=mutant(DRAWS, HALF), budget=budget)
+    with pytest.raises(errors.NotPaidFor, match="was not paid for"):
+        model.learn_task(np.eye(3, 8), ["a", "b", "c"], name="march")
+    assert not model.releases
+
+
+def test_the_page_quotes_what_is_printed(capsys):
+    scope: dict[str, Any] = {}
+    for start in ('"""Names first', "from reticent.extend import Budget", "class SizedByData", "class HalfTheNoise"):
+        exec(compile(block(start), "page", "exec"), scope)  # noqa: S102
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == FOLLOWS
+    assert f"\n    {first}\n" in PAGE
+    assert f"\n    {second}\n" in PAGE
+
+
+def test_exact_sums_are_found_out_as_the_page_says():
+    """A learner that draws what it pays for, and publishes something else."""
+    exact = mutant(f"noisy = {DRAWS}", f"noisy = {DRAWS} * 0 + exact.known")
+    for learner, verdict in ((names_first(), audit.CONSISTENT), (exact, audit.VIOLATED)):
         game = rt.PublicLabels([audit.COMMON, audit.CANARY])
         assert audit.audit(learner, game, rt.Budget(epsilon=8.0, delta=1e-5), trials=800).verdict == verdict
 
 
 def test_released_labels_are_refused_before_anything_is_spent():
-    budget = rt.Budget(epsilon=1.0, delta=1e-5)
-    with Ledger.create(None, budget) as ledger:
-        with pytest.raises(errors.InvalidValue, match="PublicLabels"):
-            names_first().learn_task(
-                Task(np.zeros((1, 8)), ["a"]),
-                rt.ReleasedLabels(),
-                known=LabelSpace(()),
-                encoder=None,
-                budget=budget,
-                ledger=ledger,
-                rng=NoiseSource.from_os(),
-            )
-        assert not ledger.statement().spends
+    ledger = Ledger.create(None, rt.Budget(epsilon=1.0, delta=1e-5))
+    with pytest.raises(errors.InvalidValue, match="PublicLabels"):
+        names_first().learn_task(
+            Task(np.zeros((1, 8)), ["a"]),
+            rt.ReleasedLabels(),
+            known=LabelSpace(()),
+            encoder=None,
+            gate=Gate(ledger),
+        )
+    assert not ledger.statement().spends
 
 
 def test_the_table_has_a_row_for_ones_own_learner(tmp_path):

@@ -1,14 +1,16 @@
 """What a learner, an encoder, a mechanism or a data set of one's own needs, in one place.
 
 - A learner reads a `Task` through a `Gate`, sums with `sum_by_label` or counts with `count_by_label`, draws mechanisms
-  with a `Permit`, and has a `Rule`, such as `Sums`. `reticent.testing.check_learner` checks it.
+  with a `Permit`, and has a `Rule`, such as `Sums`. `check_learner` checks it.
 - A mechanism has an event of `events` and is called with `rng: NoiseSource`; `check_mechanism` checks it.
 - An encoder is a function, or `wrap(...)` of a module. A data set is `Data`.
 
-See docs/own-learner.md.
+See docs/own-learner.md, which imports nothing else of the package.
 """
 
 from reticent import encoders, errors
+from reticent.budget import Budget
+from reticent.classifier import ContinualClassifier, load
 from reticent.encoders import Encoder, wrap
 from reticent.gate.gate import Gate, Permit
 from reticent.gate.grid import SCALE
@@ -26,9 +28,12 @@ from reticent.released.release import Release
 from reticent.released.sums import Sums
 from reticent.sensitive.learners.learner import Learner, encoded
 from reticent.sensitive.task import Task
+from reticent.testing import check_learner, check_mechanism
 
 __all__ = [
     "SCALE",
+    "Budget",
+    "ContinualClassifier",
     "CountLabels",
     "Data",
     "Encoder",
@@ -53,12 +58,15 @@ __all__ = [
     "Sums",
     "Task",
     "accounting",
+    "check_learner",
+    "check_mechanism",
     "count_by_label",
     "encoded",
     "encoders",
     "errors",
     "events",
     "learned_rows",
+    "load",
     "sum_by_label",
     "unit_rows",
     "wrap",

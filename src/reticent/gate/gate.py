@@ -191,8 +191,8 @@ class Permit:
         self._check()
         kind = type(event).__name__
         if event not in self._parts:
-            paid = ", ".join(map(repr, self._parts)) or "nothing that is drawn"
-            raise errors.NotPaidFor(f"{event!r} was not paid for. This permit draws {paid}.")
+            paid = ", ".join(map(_shown, self._parts)) or "nothing"
+            raise errors.NotPaidFor(f"{_shown(event)} was not paid for. This permit draws {paid}.")
         if not self._left[event]:
             raise errors.NotPaidFor(f"This permit has drawn its {kind} already. Noise is paid for once: spend again.")
         self._left[event] -= 1
@@ -215,7 +215,9 @@ class RunPermit:
         """Draws the run's mechanism, once."""
         self._permit._check()
         if self._drawn or not renyi.spends_no_more(mechanism.event, self._most):
-            raise errors.NotPaidFor(f"{mechanism.event!r} was not paid for. A run draws once, at most {self._most!r}.")
+            raise errors.NotPaidFor(
+                f"{_shown(mechanism.event)} was not paid for. A run draws once, at most {_shown(self._most)}."
+            )
         self._drawn = True
         return mechanism(value, rng=self._permit._gate._noise)
 
@@ -244,3 +246,9 @@ def drawn_by(event: Event) -> Counter[Event]:
     if any(isinstance(part, events.Exposure) for part in parts):
         raise errors.InvalidValue("Expected events of mechanisms: an Exposure is part of an account, and never drawn.")
     return parts
+
+
+def _shown(event: Event) -> str:
+    """An event for people, with as many digits as they read."""
+    fields = (f"{name}={value:.6g}" for name, value in vars(event).items() if isinstance(value, int | float))
+    return f"{type(event).__name__}({', '.join(fields)})"

@@ -1,0 +1,233 @@
+"""The gate: nothing is drawn that was not paid for, and nothing leaves that was not drawn."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from reticent import Budget, LabelSpace, errors
+from reticent.gate.gate import Gate, Permit, drawn_by
+from reticent.gate.grid import SCALE
+from reticent.gate.ledger import Ledger
+from reticent.gate.mechanisms import CountLabels, GaussianSum, SelectLabels
+from reticent.gate.noise import NoiseSource
+from reticent.gate.step import NoisySteps
+from reticent.privacy import accounting, events
+from reticent.released.release import Release
+from reticent.sensitive.head import HeadGradients
+from reticent.sensitive.task import Task
+
+BUDGET = Budget(epsilon=2.0, delta=1e-5)
+GAUSSIAN = events.Gaussian(noise_multiplier=9.0)
+LABELS = events.OptimalSelection(epsilon=0.5, delta=1e-6)
+TRAINING = events.DpSgd(noise_multiplier=6.0, rate=0.1, steps=4)
+COUNTS = events.LabelCounts(noise_multiplier=12.0, threshold=60.0)
+SUMS = np.zeros(3, np.int64)
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger.create(None, BUDGET)
+
+
+@pytest.fixture
+def gate(ledger) -> Gate:
+    return Gate(ledger)
+
+
+def gradients() -> HeadGradients:
+    return HeadGradients(np.ones((3, 2), np.float32), np.zeros(3, np.int64), 2)
+
+
+def test_permits_draw_what_was_paid_for(gate, ledger):
+    permit = gate.spend(events.compose(LABELS, GAUSSIAN, TRAINING), task="march")
+    assert [spend.event for spend in ledger.statement().spends] == [permit.event]
+    assert permit.draw(SelectLabels(LABELS), {"common": 10_000}) == ("common",)
+    assert permit.draw(GaussianSum(GAUSSIAN), SUMS).shape == (3,)
+    steps = permit.draw(NoisySteps(TRAINING, 1.0), gradients())
+    assert steps(np.zeros(6)).shape == (6,)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "value"),
+    [
+        (GaussianSum(replace(GAUSSIAN, noise_multiplier=4.5)), SUMS),  # half the noise
+        (GaussianSum(replace(GAUSSIAN, noise_multiplier=18.0)), SUMS),  # and more noise is something else, too
+        (GaussianSum(replace(GAUSSIAN, examples_per_person=2)), SUMS),
+        (SelectLabels(replace(LABELS, epsilon=0.6)), {}),
+        (SelectLabels(events.TruncatedGeometric(epsilon=0.5, delta=1e-6)), {}),
+        (NoisySteps(replace(TRAINING, steps=5), 1.0), None),
+        (CountLabels(COUNTS), {}),
+    ],
+)
+def test_other_parameters_are_refused(gate, mechanism, value):
+    permit = gate.spend(events.compose(LABELS, GAUSSIAN, TRAINING), task="march")
+    with pytest.raises(errors.NotPaidFor, match="was not paid for"):
+        permit.draw(mechanism, value)
+
+
+def test_each_part_is_drawn_once(gate):
+    permit = gate.spend(events.compose(GAUSSIAN, GAUSSIAN), task="march")  # paid for twice
+    for _ in range(2):
+        permit.draw(GaussianSum(GAUSSIAN), SUMS)
+    with pytest.raises(errors.NotPaidFor, match="drawn its Gaussian already"):
+        permit.draw(GaussianSum(GAUSSIAN), SUMS)
+
+
+def test_labelled_training_is_drawn_in_its_two_parts(gate):
+    event = events.LabelledTraining(counts=COUNTS, training=TRAINING)
+    permit = gate.spend(event, task="march")
+    permit.draw(CountLabels(COUNTS), {"common": 500})
+    permit.draw(NoisySteps(TRAINING, 1.0), gradients())
+    assert permit.release(parameters={}).event == event
+
+
+def test_refusals_draw_nothing(ledger):
+    asked = []
+
+    class Watched(NoiseSource):
+        def words(self, n):
+            asked.append(n)
+            return super().words(n)
+
+    gate = Gate(ledger, Watched(seed=None))
+    with pytest.raises(errors.BudgetExceeded):
+        gate.spend(events.Gaussian(noise_multiplier=0.1), task="march")
+    permit = gate.spend(GAUSSIAN, task="march")
+    with pytest.raises(errors.NotPaidFor):
+        permit.draw(GaussianSum(events.Gaussian(noise_multiplier=1.0)), SUMS)
+    assert asked == []
+
+
+def test_voided_permits_draw_nothing(gate, ledger):
+    permit = gate.spend(GAUSSIAN, task="march")
+    ledger.void(permit.row, reason="a second thought")
+    for act in (
+        lambda: permit.draw(GaussianSum(GAUSSIAN), SUMS),
+        lambda: permit.release(parameters={}),
+        permit.publish,
+    ):
+        with pytest.raises(errors.NotPaidFor, match="is voided"):
+            act()
+
+
+def test_what_was_voided_after_its_draw_does_not_leave(gate, ledger):
+    permit = gate.spend(GAUSSIAN, task="march")
+    permit.draw(GaussianSum(GAUSSIAN), SUMS)
+    release = permit.release(parameters={})
+    ledger.void(permit.row, reason="a second thought")
+    with pytest.raises(errors.LedgerError, match="must not leave"):
+        ledger.publish(gate.rows(release))
+
+
+def test_a_closed_gate_is_closed(gate):
+    permit = gate.spend(GAUSSIAN, task="march")
+    gate.close()
+    for act in (
+        lambda: gate.spend(GAUSSIAN, task="april"),
+        lambda: permit.draw(GaussianSum(GAUSSIAN), SUMS),
+        lambda: permit.release(parameters={}),
+        lambda: gate.uniform(1),
+    ):
+        with pytest.raises(errors.NotPaidFor, match="gate is closed"):
+            act()
+
+
+def test_releases_wait_for_their_draws(gate):
+    permit = gate.spend(events.compose(LABELS, GAUSSIAN), task="march")
+    permit.draw(SelectLabels(LABELS), {})
+    with pytest.raises(errors.NotPaidFor, match="to be drawn before its release"):
+        permit.release(parameters={"sums": np.ones(3)})
+    permit.draw(GaussianSum(GAUSSIAN), SUMS)
+    assert permit.release(parameters={}).task == "march"
+
+
+def made(gate: Gate) -> tuple[Permit, Release]:
+    permit = gate.spend(GAUSSIAN, task="march")
+    noisy = permit.draw(GaussianSum(GAUSSIAN), SUMS)
+    return permit, permit.release(parameters={"sums": noisy / SCALE}, labels=LabelSpace(()))
+
+
+def test_releases_come_from_permits(gate):
+    permit, release = made(gate)
+    assert (release.event, release.private, release.task) == (GAUSSIAN, True, "march")
+    assert gate.rows(release) == [permit.row]
+    for other in (replace(release), replace(release, private=False), replace(release, event=events.Public())):
+        with pytest.raises(errors.NotPaidFor, match="Nothing was spent on this release"):
+            gate.rows(other)
+    with pytest.raises(errors.NotPaidFor, match="Nothing was spent on this release"):
+        Gate(gate._ledger).rows(release)  # another writer's
+
+
+def test_a_release_costs_all_that_was_spent_on_its_task(gate):
+    first, second = (gate.spend(GAUSSIAN, task="march") for _ in range(2))
+    other = gate.spend(TRAINING, task="memory")
+    unused = gate.spend(LABELS, task="never drawn")
+    for permit in (first, second):
+        permit.draw(GaussianSum(GAUSSIAN), SUMS)
+    other.draw(NoisySteps(TRAINING, 1.0), gradients())
+    release = second.release(parameters={})
+    assert release.event == events.compose(GAUSSIAN, GAUSSIAN)
+    assert gate.rows(release) == [first.row, second.row, other.row]
+    assert unused.row not in gate.rows(release)
+
+
+def test_seeded_and_non_private_releases_say_so(ledger):
+    assert not made(Gate(ledger, NoiseSource.seeded(1)))[1].private
+
+    class Anything(Ledger):
+        def _affordable(self, spent, others):
+            return True
+
+    gate = Gate(Anything.create(None, BUDGET))
+    exact = gate.spend(events.NonPrivate(), task="march")
+    assert not exact.release(parameters={}).private
+    raw = gate.spend(GAUSSIAN, task="april", private=False)
+    raw.draw(GaussianSum(GAUSSIAN), SUMS)
+    assert not raw.release(parameters={}).private
+    assert [spend.private for spend in gate._ledger.statement().spends] == [False, False]
+
+
+def test_persons_are_capped_by_the_gate():
+    budget = Budget(epsilon=1.0, delta=1e-5, examples_per_person=2)
+    task = Gate(Ledger.create(None, budget)).admit(Task(np.eye(4), list("abcd"), ["x", "x", "x", "y"]))
+    assert task.labels == ["a", "b", "d"]
+
+
+# --- private selection
+
+
+@dataclass(frozen=True)
+class Once:
+    """A mechanism that says what it costs."""
+
+    event: events.Event
+
+    def __call__(self, value: int, *, rng: NoiseSource) -> int:
+        return value
+
+
+def selection() -> events.PrivateSelection:
+    return accounting.private_selection(events.DpSgd(noise_multiplier=9.0, rate=0.1, steps=4), mean_runs=2)
+
+
+def test_runs_spend_no_more_than_the_selection_says(gate):
+    event = selection()
+    permit = gate.spend(event, task="tuning")
+    for count, run in enumerate(permit.runs()):
+        dearer = replace(event.run, noise_multiplier=8.0)
+        with pytest.raises(errors.NotPaidFor, match="A run draws once, at most"):
+            run.draw(Once(dearer), 1)
+        assert run.draw(Once(event.run), count) == count
+        with pytest.raises(errors.NotPaidFor, match="A run draws once, at most"):
+            run.draw(Once(event.run), 1)
+    with pytest.raises(errors.NotPaidFor, match="drawn its PrivateSelection already"):
+        next(permit.runs())
+    with pytest.raises(errors.NotPaidFor, match="no private selection"):
+        next(gate.spend(GAUSSIAN, task="march").runs())
+
+
+def test_what_is_never_drawn_cannot_be_spent(gate):
+    with pytest.raises(errors.InvalidValue, match="an Exposure is part of an account"):
+        gate.spend(events.Exposure(chance=1e-9), task="march")
+    assert drawn_by(events.compose(events.Public(), events.NonPrivate())) == {}

@@ -1,0 +1,360 @@
+"""A model directory: one writer, one commit point, and state that contradicts itself is refused."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import reticent as rt
+from reticent import directory as directories
+from reticent import errors
+from reticent.directory import Directory, learn, one_writer, upgrade
+from reticent.gate.ledger import Ledger
+from reticent.released import store
+from reticent.released.ledger_file import FILE_NAME, LedgerFile
+from reticent.sensitive.task import Task
+
+BUDGET = rt.Budget(epsilon=1.0, delta=1e-5)
+LABELS = rt.PublicLabels(["a", "b"])
+X = np.repeat(np.eye(2, 8), 20, axis=0)
+Y = ["a"] * 20 + ["b"] * 20
+FORMAT_3 = Path(__file__).parent / "golden" / "format-3"
+
+
+def classifier(path: Path | None, **settings: Any) -> rt.ContinualClassifier:
+    return rt.ContinualClassifier(labels=LABELS, budget=BUDGET, path=path, **settings)
+
+
+def tasks_of(path: Path) -> list[str]:
+    return [release.task for release in rt.load(path).releases]
+
+
+# --- the loop
+
+
+def test_the_whole_program_is_a_loop(tmp_path):
+    directory = Directory.create(tmp_path / "model", LABELS, rt.Cosine().rule, BUDGET)
+    months = (Task(X, Y, name=name) for name in ("march", "april"))
+    model = learn(months, rt.Cosine(), LABELS, directory)
+    assert [release.task for release in model.releases] == ["march", "april"]
+    assert tasks_of(tmp_path / "model") == ["march", "april"]
+
+
+def test_releases_have_numbers_and_not_names(tmp_path):
+    """Two names that would be written alike no longer destroy each other's file."""
+    model = classifier(tmp_path)
+    for name in ("a b", "a/b", "../up"):
+        model.learn_task(X, Y, name=name)
+    assert sorted(file.name for file in (tmp_path / "releases").iterdir()) == [f"000{n}.safetensors" for n in (1, 2, 3)]
+    assert tasks_of(tmp_path) == ["a b", "a/b", "../up"]
+
+
+# --- several writers
+
+
+def _learn_many(path: Path, worker: int, tasks: int) -> None:
+    model = rt.load(path)
+    for task in range(tasks):
+        model.learn_task(X, Y, name=f"{worker}.{task}")
+
+
+def learned_by_two(path: Path, tasks: int) -> None:
+    assert len(classifier(path).classes_) == 2
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_learn_many, args=(path, worker, tasks)) for worker in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    expected = sorted(f"{worker}.{task}" for worker in range(2) for task in range(tasks))
+    model = rt.load(path)
+    assert sorted(release.task for release in model.releases) == expected
+    assert sorted(spend.task for spend in model.statement().spends if spend.published) == expected
+    assert len(list((path / "releases").iterdir())) == 2 * tasks
+    assert json.loads((path / "manifest.json").read_text())["releases"] == LedgerFile.open(path).releases
+    assert not [file for file in path.rglob(".*") if file.is_file()]  # no draft stays
+
+
+def test_two_processes_lose_nothing(tmp_path):
+    learned_by_two(tmp_path / "model", 5)
+
+
+@pytest.mark.slow
+def test_two_processes_of_fifty_tasks_lose_nothing(tmp_path):
+    learned_by_two(tmp_path / "model", 50)
+
+
+def test_threads_on_one_object_lose_nothing(tmp_path):
+    model = classifier(tmp_path)
+    assert len(model.classes_) == 2
+    threads = [threading.Thread(target=model.learn_task, args=(X, Y), kwargs={"name": f"{i}"}) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(tasks_of(tmp_path)) == [str(i) for i in range(8)]
+    assert sorted(release.task for release in model.releases) == [str(i) for i in range(8)]
+
+
+def test_a_second_writer_is_refused_after_a_while(tmp_path, monkeypatch):
+    model = classifier(tmp_path)
+    model.learn_task(X, Y, name="march")
+    monkeypatch.setattr(directories, "PATIENCE", 0.05)
+    with one_writer(tmp_path), pytest.raises(errors.LedgerError, match=r"Another process is writing to .* Try again"):
+        model.learn_task(X, Y, name="april")
+    model.learn_task(X, Y, name="april")
+    assert tasks_of(tmp_path) == ["march", "april"]
+
+
+def test_an_object_sees_what_others_have_published(tmp_path):
+    mine, theirs = classifier(tmp_path).learn_task(X, Y, name="march"), rt.load(tmp_path)
+    theirs.learn_task(X, Y, name="april")
+    mine.learn_task(X, Y, name="may")
+    assert [release.task for release in mine.releases] == ["march", "april", "may"]
+    with pytest.raises(errors.BudgetExceeded, match="in the ledger already"):
+        theirs.learn_task(X, Y, name="may")
+
+
+# --- one commit point
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np, reticent as rt
+from reticent.{module} import {owner}
+model = rt.load(sys.argv[1])
+original = {owner}.{method}
+def killed(*args, **others):
+    {before}
+    result = original(*args, **others)
+    os.kill(os.getpid(), signal.SIGKILL)
+{owner}.{method} = killed
+model.learn_task(np.repeat(np.eye(2, 8), 20, axis=0), ["a"] * 20 + ["b"] * 20, name="april")
+"""
+NOW = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "before", "published"),
+    [
+        (("gate.ledger", "Ledger"), "spend", NOW, False),
+        (("gate.ledger", "Ledger"), "spend", "", False),
+        (("released", "store"), "write_release", NOW, False),
+        (("released", "store"), "write_release", "", False),
+        (("gate.ledger", "Ledger"), "publish", NOW, False),
+        (("gate.ledger", "Ledger"), "publish", "", True),
+        (("released", "store"), "write_manifest", NOW, True),
+        (("released", "store"), "write_manifest", "", True),
+    ],
+)
+def test_the_ledger_decides_what_is_published(tmp_path, owner, method, before, published):
+    """Killed before and after every step: the model loads, and goes on; what the ledger published is there."""
+    classifier(tmp_path).learn_task(X, Y, name="march").directory.close()
+    code = KILLED.format(module=owner[0], owner=owner[1], method=method, before=before)
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(tmp_path)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    model = rt.load(tmp_path)
+    assert [release.task for release in model.releases] == ["march", "april"][: 1 + published]
+    lost = [s for s in model.statement().spends if not s.published]
+    assert len(lost) == (not published and not (method == "spend" and before == NOW))
+    for spend in lost:
+        with Ledger.open(tmp_path) as ledger:
+            ledger.void(spend.row, reason="killed before its release")
+    name = "may" if published else "april"
+    model.learn_task(X, Y, name=name)
+    assert tasks_of(tmp_path)[-1] == name
+    assert len(list((tmp_path / "releases").iterdir())) == len(model.releases)
+
+
+def test_a_crash_while_creating_leaves_a_model_or_none(tmp_path):
+    classifier(tmp_path / "model").learn_task(X, Y, name="march").directory.close()
+    (tmp_path / "model" / "manifest.json").unlink()  # killed before the first one was written: the ledger knows
+    model = rt.load(tmp_path / "model")
+    assert [release.task for release in model.releases] == ["march"]
+    model.learn_task(X, Y, name="april")
+    assert tasks_of(tmp_path / "model") == ["march", "april"]
+    with pytest.raises(errors.InvalidValue, match="holds a model already"):
+        classifier(tmp_path / "model").learn_task(X, Y, name="may")
+
+
+def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):
+    model = classifier(tmp_path).learn_task(X, Y, name="march")
+    write = store.write_whole
+
+    def full(file, content):
+        raise errors.InvalidValue(f"Cannot write {file}: No space left on device.")
+
+    monkeypatch.setattr(store, "write_whole", full)
+    with pytest.raises(errors.InvalidValue, match="No space left"):
+        model.learn_task(X, Y, name="april")
+    assert [release.task for release in model.releases] == ["march"] == tasks_of(tmp_path)
+    monkeypatch.setattr(store, "write_whole", write)
+    model.learn_task(X, Y, name="may")
+    assert tasks_of(tmp_path) == ["march", "may"]
+
+
+# --- ledger and releases belong together
+
+
+def predicts(path: Path) -> bool:
+    return rt.load(path).predict(np.eye(2, 8)).shape == (2,)
+
+
+def refused_to_learn(path: Path, sentence: str) -> None:
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file() and "lock" not in file.name}
+    with pytest.raises(errors.LedgerError, match=sentence):
+        rt.load(path).learn_task(X, Y, name="new")
+    assert before == {f: f.read_bytes() for f in path.rglob("*") if f.is_file() and "lock" not in f.name}
+
+
+def test_without_its_ledger_a_model_predicts(tmp_path):
+    classifier(tmp_path).learn_task(X, Y, name="march").directory.close()
+    for file in tmp_path.glob(f"{FILE_NAME}*"):
+        file.unlink()
+    assert predicts(tmp_path)
+    refused_to_learn(tmp_path, "has no ledger .* learns nothing")
+    with pytest.raises(errors.LedgerError, match="nobody knows what was spent"):
+        rt.load(tmp_path).privacy_statement()
+
+
+def test_an_older_ledger_is_refused(tmp_path):
+    """The attack: restore yesterday's ledger, and learn the same people again at the full budget."""
+    model = classifier(tmp_path / "model").learn_task(X, Y, name="march")
+    model.directory.close()
+    yesterday = (tmp_path / "model" / FILE_NAME).read_bytes()
+    model.learn_task(X, Y, name="april").directory.close()
+    (tmp_path / "model" / FILE_NAME).write_bytes(yesterday)
+    assert predicts(tmp_path / "model")
+    refused_to_learn(tmp_path / "model", "does not belong to its releases")
+    with pytest.raises(errors.LedgerError, match="does not belong"):
+        rt.load(tmp_path / "model").spent()
+
+
+def test_the_ledger_of_another_model_is_refused(tmp_path):
+    for name in ("one", "two"):
+        classifier(tmp_path / name).learn_task(X, Y, name="march").directory.close()
+    shutil.copy(tmp_path / "two" / FILE_NAME, tmp_path / "one" / FILE_NAME)
+    assert predicts(tmp_path / "one")
+    refused_to_learn(tmp_path / "one", "does not belong to its releases")
+
+
+def test_the_release_of_another_model_is_refused(tmp_path):
+    for name in ("one", "two"):
+        classifier(tmp_path / name).learn_task(X, Y, name="march").directory.close()
+    (one, two) = (tmp_path / name / "releases" / "0001.safetensors" for name in ("one", "two"))
+    entry = json.loads((tmp_path / "two" / "manifest.json").read_text())["releases"][0]
+    shutil.copy(two, one)
+    manifest = json.loads((tmp_path / "one" / "manifest.json").read_text())
+    (tmp_path / "one" / "manifest.json").write_text(json.dumps({**manifest, "releases": [entry]}))
+    for file in (tmp_path / "one").glob(f"{FILE_NAME}*"):
+        file.unlink()
+    with pytest.raises(errors.InvalidValue, match="belongs to another ledger"):
+        rt.load(tmp_path / "one")
+
+
+@pytest.mark.parametrize("file", ["../../secret", "/etc/passwd", "releases/../manifest.json", "releases/x"])
+def test_files_outside_the_folder_are_refused(tmp_path, file):
+    classifier(tmp_path).learn_task(X, Y, name="march").directory.close()
+    for ledger in tmp_path.glob(f"{FILE_NAME}*"):
+        ledger.unlink()
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["releases"][0]["file"] = file
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(errors.InvalidValue, match="names a file outside of it"):
+        rt.load(tmp_path)
+
+
+def test_settings_follow_the_learner(tmp_path):
+    classifier(tmp_path).learn_task(X, Y, name="march").directory.close()
+    model = rt.load(tmp_path, learner=rt.Cosine.paper())
+    model.learn_task(X, Y, name="april").learn_task(X, Y, name="may")
+    assert rt.load(tmp_path)._learner() == rt.Cosine.paper()
+    with LedgerFile.open(tmp_path) as ledger:
+        assert [kind for _, kind, _ in ledger._entries].count("settings") == 2  # written when it changes
+
+
+def test_an_unwritable_folder_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(errors.InvalidValue, match="Cannot make"):
+        classifier(tmp_path / "file" / "model").learn_task(X, Y, name="march")
+
+
+# --- the format before
+
+
+@pytest.fixture
+def old(tmp_path) -> Path:
+    shutil.copytree(FORMAT_3, tmp_path / "old")
+    return tmp_path / "old"
+
+
+EXPECTED = json.loads((FORMAT_3 / "expected.json").read_text())
+CENTRES = np.array(EXPECTED["centres"])
+
+
+@pytest.mark.parametrize("name", ["released", "public", "peft"])
+def test_folders_of_format_3_predict_as_they_did(old, name):
+    model, expected = rt.load(old / name), EXPECTED[name]
+    assert model.predict(CENTRES).tolist() == expected["predictions"]
+    assert model.classes_.tolist() == expected["classes"]
+    assert model.spent() == pytest.approx(expected["spent"], rel=1e-9)
+    refused_to_learn(old / name, "earlier version .* reticent upgrade")
+
+
+@pytest.mark.parametrize("name", ["released", "public", "peft"])
+def test_folders_of_format_3_are_upgraded(old, name):
+    expected = EXPECTED[name]
+    files = {file.name: file.read_bytes() for file in (old / name / "releases").iterdir()}
+    upgrade(old / name)
+    model = rt.load(old / name)
+    assert model.predict(CENTRES).tolist() == expected["predictions"]
+    assert model.spent() == pytest.approx(expected["spent"], rel=1e-9)
+    assert len(model.statement().spends) == expected["rows"]
+    assert {file.name: file.read_bytes() for file in (old / name / "releases").iterdir()} == files
+    before = len(model.releases)
+    model.learn_task(CENTRES, ["code 0", "code 1", "code 2"], name="may")
+    assert len(rt.load(old / name).releases) == before + 1
+    with pytest.raises(errors.InvalidValue, match="present format already"):
+        upgrade(old / name)
+
+
+def test_a_contradictory_folder_is_not_upgraded(old):
+    manifest = json.loads((old / "released" / "manifest.json").read_text())
+    shutil.copy(old / "public" / FILE_NAME, old / "released" / FILE_NAME)
+    with pytest.raises(errors.LedgerError, match="does not belong to its releases"):
+        upgrade(old / "released")
+    assert json.loads((old / "released" / "manifest.json").read_text()) == manifest
+
+
+def test_the_old_learner_keeps_its_settings(old):
+    upgrade(old / "peft")
+    learner = rt.load(old / "peft")._learner()
+    assert isinstance(learner, rt.PeftEnsemble)
+    assert (learner.task_size, learner.epochs, learner.decoys) == (900, 2, 50)
+    assert "NOT COVERED" in rt.load(old / "peft").privacy_statement()
+
+
+# --- copies
+
+
+def test_saved_copies_belong_together(tmp_path):
+    model = classifier(None).learn_task(X, Y, name="march")
+    model.save(tmp_path / "copy")
+    again = rt.load(tmp_path / "copy")
+    again.learn_task(X, Y, name="april")
+    again.save(tmp_path / "second")
+    assert tasks_of(tmp_path / "second") == ["march", "april"]
+    with pytest.raises(errors.InvalidValue, match="holds a model already"):
+        model.save(tmp_path / "copy")
+    assert os.listdir(tmp_path / "second") != []
