@@ -3,7 +3,7 @@ import json
 import pytest
 
 from reticent import Budget, PublicLabels, ReleasedLabels, Taxonomy, errors, policies
-from reticent.privacy import accounting, events
+from reticent.privacy import accounting, events, selection
 
 ICD = [("E10.2", "E10"), ("E10", "E08-E13"), ("E08-E13", "4"), ("G35", "G35-G37")]
 
@@ -116,6 +116,7 @@ def test_bad_public_labels_are_refused():
         PublicLabels([("a", 1)], remap={("b", 2): ("a", 1)}),
         ReleasedLabels(class_size=50),
         ReleasedLabels.paper(share=0.3),
+        *(ReleasedLabels(selection=row.event) for row in selection.TABLE),
     ],
 )
 def test_policies_survive_json(policy):

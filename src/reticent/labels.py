@@ -16,7 +16,7 @@ from reticent.privacy.events import Event
 
 Label = Hashable
 _PUBLIC = events.Public()
-_BITS = 2_000  # of a number: fewer than 640 digits, which every Python writes down
+_MOST_BITS = 2_000  # of a number: fewer than 640 digits, which every Python can print
 
 UNKNOWN: Final = "<unknown>"
 """What a classifier answers while it knows no label; public and fixed."""
@@ -25,8 +25,8 @@ UNKNOWN: Final = "<unknown>"
 def canonical(label: object, levels: int = 8) -> Label | None:
     """Returns a label as it may be released, or None for what cannot be one; never raises.
 
-    Labels are strings, numbers that can be written down and tuples of them, up to so many levels. Equal numbers become
-    one object (1, 1.0 and True are 1): else the row that came first would decide how a released label looks.
+    Labels are strings, numbers short enough to print, and tuples of them, nested up to `levels` deep. Equal numbers
+    become one object (1, 1.0 and True are 1): else the row that came first would decide how a released label looks.
 
     >>> [canonical(label) for label in ("E10", True, 2.0, 0.5, None, float("nan"), ["list"])]
     ['E10', 1, 2, 0.5, None, None, None]
@@ -34,10 +34,10 @@ def canonical(label: object, levels: int = 8) -> Label | None:
     if isinstance(label, np.generic):
         label = None if isinstance(label, np.datetime64 | np.timedelta64) else label.item()
     if isinstance(label, str):
-        return str.__str__(label)  # the text itself, whatever a subclass (an enumeration) says of it
+        return str.__str__(label)  # the text itself, whatever __str__ of a subclass (an enumeration) returns
     if isinstance(label, int):
         whole = int.__int__(label)
-        return whole if whole.bit_length() <= _BITS else None
+        return whole if whole.bit_length() <= _MOST_BITS else None
     if isinstance(label, float):
         number = float.__float__(label)
         return None if number != number else int(number) if number.is_integer() else number
@@ -62,7 +62,7 @@ def labels_from_json(values: Iterable[Any]) -> tuple[Label, ...]:
 
 
 def in_public_order(labels: Iterable[Label]) -> tuple[Label, ...]:
-    """Sorts labels by what they are, so that their order says nothing about the data they came from.
+    """Sorts labels by their values, so that their order does not depend on the data they came from.
 
     >>> in_public_order(["b", 10, 2, "a"])
     (2, 10, 'a', 'b')

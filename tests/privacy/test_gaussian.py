@@ -13,7 +13,7 @@ DELTAS = [1e-15, 1e-9, 1e-5, 0.1]
 
 
 def exact_delta(mu: float, epsilon: float) -> float:
-    """By integrating the density above the point where the loss exceeds epsilon: another road than the formula."""
+    """By integrating the density above the point where the loss exceeds epsilon: independent of the formula."""
     with mpmath.workdps(60):
         m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
         cut = e / m + m / 2

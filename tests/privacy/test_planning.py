@@ -81,11 +81,9 @@ def test_shared_plans_stay_within_the_budget(mechanism, n, m, adjacency):
 
 def test_smallest_classes():
     chosen = plan(BUDGET)
-    rule = selection.law(planning.joint_gaussian(BUDGET, 0.1))
+    law = selection.law(planning.joint_gaussian(BUDGET, 0.1))
     assert (
-        rule.release_probability(chosen.smallest_class_50)
-        >= 0.5
-        > rule.release_probability(chosen.smallest_class_50 - 1)
+        law.release_probability(chosen.smallest_class_50) >= 0.5 > law.release_probability(chosen.smallest_class_50 - 1)
     )
     assert chosen.smallest_class_99 > chosen.smallest_class_50
     assert [c.size for c in chosen.classes] == list(planning.DEFAULT_SIZES)

@@ -170,7 +170,7 @@ def test_missing_measurements_are_not_zeros():
 
 def test_runs_without_privacy_cost_infinity(text):
     section = text[text.index("Cost in epsilon and seconds</h2>") :]
-    assert re.search(r"cosine · oracle · no privacy[^<]*</td><td[^>]*>5</td><td[^>]*>infinite", section)
+    assert re.search(r"cosine · oracle · no privacy[^<]*</td><td[^>]*>5</td><td[^>]*>infinity", section)
 
 
 def test_drop_curves_of_one_mechanism_share_a_plot():

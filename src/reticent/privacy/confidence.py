@@ -1,4 +1,4 @@
-"""Confidence limits for games and audits."""
+"""Confidence limits for membership games and audits."""
 
 import math
 

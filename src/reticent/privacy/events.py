@@ -13,7 +13,7 @@ from reticent import errors
 
 # A count slot smaller than this is lost on the integer grid.
 SMALLEST_COUNT_WEIGHT = 1e-9
-# A thousand million runs, and a cost (1 + eta) times that of one: beyond both nothing is tuned in private.
+# Limits far beyond use: this gamma means a thousand million runs at eta = 1, and the cost grows with 1 + eta.
 _SMALLEST_GAMMA = 1e-9
 _LARGEST_ETA = 100.0
 
@@ -56,7 +56,7 @@ class Gaussian(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Exposure(Event):
-    """A chance that something of a person is seen as it is, whatever else is released."""
+    """A chance that something about a person is released without noise, whatever else is released."""
 
     chance: float
 
@@ -91,7 +91,7 @@ class JointGaussian(Event):
 class LabelSelection(Event):
     """Labels chosen by their counts alone, (epsilon, delta)-DP for one example.
 
-    The subclasses are the rules; `selection.law(event)` holds their formulas.
+    The subclasses are the mechanisms; `selection.law(event)` has their formulas.
 
     >>> OptimalSelection(epsilon=1.0, delta=0.0)
     Traceback (most recent call last):
@@ -138,7 +138,7 @@ class DpSgd(Event):
         noise_multiplier: Standard deviation of the noise over the clipping norm.
         rate: Chance that a step sees an example.
         steps: How many steps.
-        examples_per_person: Up to how many examples of one person this holds for. More than 1 says that whole persons
+        examples_per_person: Up to how many examples of one person this holds for. More than 1 means that whole persons
             are sampled and the sum of each one's gradients is clipped; the cost is then the same. Examples sampled
             one by one are for 1 only: scaling the noise with the number of examples is wrong.
 
@@ -214,7 +214,7 @@ class PrivateSelection(Event):
     """The best of a random number of runs, and nothing about the others.
 
     Hyper-parameters are drawn from a fixed distribution, independently for each run; `run` bounds what any of them
-    spends, with the score unless that is computed on public data. The number of runs is drawn by `gate.runs`. A fixed
+    spends, with the score unless that is computed on public data. The number of runs is drawn by the gate. A fixed
     number of runs, or a search that looks at earlier scores, is not covered.
 
     Args:

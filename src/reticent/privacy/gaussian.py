@@ -1,7 +1,7 @@
 """The Gaussian mechanism in closed form (Balle and Wang 2018, Theorem 8).
 
 mu = sensitivity / sigma. Gaussians compose to one Gaussian with mu^2 added up, so one number describes them.
-Searches run in float64; every answer is checked in high precision and nudged until it is on the safe side.
+Searches run in float64; every answer is checked in high precision and moved until it is on the safe side.
 """
 
 import math
@@ -38,7 +38,7 @@ def epsilon(mu: float, target: float) -> float:
         return 0.0
     if target <= 0:
         return math.inf
-    low = high = 1e-15 * min(mu, 1.0)  # not 0: there a nudge by a factor would stand still
+    low = high = 1e-15 * min(mu, 1.0)  # not 0, which no factor would move
     while _log_delta(mu, high) > math.log(target):
         low, high = high, 2 * high
     found = high
@@ -71,9 +71,9 @@ def _log_delta(mu: float, epsilon: float) -> float:
 
 
 def _nudged(value: float, safe: Callable[[float], bool], factor: float) -> float:
-    """Moves a searched value by a growing hair until the high-precision check holds."""
-    hair = factor - 1
+    """Moves a searched value by this factor, then by growing ones, until the high-precision check holds."""
+    step = factor - 1
     while not safe(value):
-        value *= 1 + hair
-        hair *= 2
+        value *= 1 + step
+        step *= 2
     return value

@@ -16,15 +16,11 @@ DEFAULT_SHARE = 0.1
 DEFAULT_COUNT_WEIGHT = 0.1
 DEFAULT_SIZES = (10, 20, 50, 100, 200, 500, 1000)
 SURE = 0.999
-# Class size over the noise on a sum from which on a trained head beats sums; see `training_plan`.
+# Ratio of class size to the noise on a sum from which a trained head beats sums; see `training_plan`.
 TRAINING_PAYS = 300.0
 
 JOINT_GAUSSIAN = "joint-gaussian"
-BY_SHARE: dict[str, type[events.LabelSelection]] = {
-    "optimal": events.OptimalSelection,
-    "truncated-geometric": events.TruncatedGeometric,
-    "laplace": events.LaplaceThreshold,
-}
+BY_SHARE = {row.name: row.event for row in selection.TABLE}
 MECHANISMS = (JOINT_GAUSSIAN, *BY_SHARE)
 
 
@@ -87,7 +83,7 @@ def plan(
     events.refuse_zero_delta(budget.delta)
     sizes = tuple(errors.whole("class size", size, at_least=1) for size in class_sizes)
     event, sigma = _chosen(budget, mechanism, sizes, share, count_weight)
-    rule = selection.law(event)
+    law = selection.law(event)
     shown = sizes or DEFAULT_SIZES
     people = -(-np.asarray(shown) // budget.examples_per_person)
     bounds = selection.upper_bound(people, budget.epsilon, budget.delta)
@@ -97,15 +93,15 @@ def plan(
         delta=budget.delta,
         epsilon_labels=getattr(event, "epsilon", None),
         delta_labels=getattr(event, "delta", None),
-        threshold=rule.threshold,
+        threshold=law.threshold,
         count_weight=getattr(event, "count_weight", None),
         sigma=sigma,
         sigma_without_labels=accounting.gaussian_sigma(budget),
-        smallest_class_50=selection.smallest_class(rule, 0.5),
-        smallest_class_99=selection.smallest_class(rule, 0.99),
+        smallest_class_50=selection.smallest_class(law, 0.5),
+        smallest_class_99=selection.smallest_class(law, 0.99),
         classes=tuple(
             ClassPlan(size, float(probability), float(bound))
-            for size, probability, bound in zip(shown, rule.release_probability(shown), bounds, strict=True)
+            for size, probability, bound in zip(shown, law.release_probability(shown), bounds, strict=True)
         ),
     )
 
@@ -119,7 +115,7 @@ class TrainingPlan:
         rate: Chance that a step sees an example.
         steps: Steps of a task.
         batch: Expected batch size.
-        noise_per_example: Noise of a step over the expected batch: what the average gradient is seen through.
+        noise_per_example: Noise on the average gradient of an expected batch, in clipping norms.
         class_size: Examples of a class in a task.
         signal: class_size over the noise that Cosine puts on a sum.
         likely_better: "cosine" or "peft".
@@ -148,14 +144,14 @@ def training_plan(
 
     A rule of thumb, measured with disjoint tasks and a head alone on CLINC150, ICD-10-CM and CIFAR-100: Cosine adds one
     noise to a class's sum, training spreads its budget over steps. Cosine was better from a signal of about 15 to
-    251, training at 833 (docs/results.md); below 10 neither is of use. `rt.compare` on proxy data knows better.
+    251, training at 833 (docs/results.md); below 10 neither is of use. With proxy data, `rt.compare` measures it.
 
     Example:
         >>> training_plan(Budget(epsilon=1.0, delta=1e-5), class_size=100).likely_better
         'cosine'
     """
     size = errors.whole("class_size", class_size, at_least=1)
-    tasks = errors.whole("task_size", task_size, at_least=1)
+    examples = errors.whole("task_size", task_size, at_least=1)
     noise = accounting.noise_multiplier(budget, rate=rate, steps=steps)
     signal = size / accounting.gaussian_sigma(budget)
     better = "peft" if signal >= TRAINING_PAYS else "cosine"
@@ -164,8 +160,8 @@ def training_plan(
         noise_multiplier=noise,
         rate=rate,
         steps=steps,
-        batch=rate * tasks,
-        noise_per_example=noise / (rate * tasks),
+        batch=rate * examples,
+        noise_per_example=noise / (rate * examples),
         class_size=size,
         signal=signal,
         likely_better=better,

@@ -89,7 +89,7 @@ def group(event: events.LabelSelection) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Loss:
-    """A composed privacy loss distribution with the error of its computation; an error of 1 says nothing at all."""
+    """A composed privacy loss distribution and its numerical error; an error of 1 means that there is no bound."""
 
     distribution: Any
     error: float

@@ -1,7 +1,7 @@
 """The trade-off between epsilon and delta of each kind of event, under add-or-remove-one.
 
 A profile answers `delta(epsilon)` and `epsilon(delta)` with upper bounds. Single releases have exact curves;
-what composes becomes a Gaussian, a privacy loss distribution, and a chance of naked exposure beside them. Private
+a composition becomes a Gaussian, a privacy loss distribution, and a chance that a new label is exposed. Private
 selection, and what is composed with it, is bounded by Rényi divergences.
 """
 
@@ -76,11 +76,11 @@ class Unbounded:
     """Something left without noise."""
 
     def delta(self, epsilon: float) -> float:
-        """No epsilon helps."""
+        """1 at every epsilon."""
         return 1.0
 
     def epsilon(self, delta: float) -> float:
-        """No delta below 1 helps."""
+        """Infinity at every delta below 1."""
         return math.inf
 
 
@@ -125,7 +125,7 @@ class Exposed:
         if delta <= self.chance:
             return math.inf
         shifted = self.inner.epsilon(delta) - math.log1p(-self.chance)
-        # subtraction may round up: hand the inner profile a hair less
+        # subtraction may round up, so the inner profile gets slightly less
         return max(self.inner.epsilon((delta - self.chance) * (1 - 1e-15)), shifted)
 
 
@@ -207,21 +207,21 @@ class OneSelection:
         spent, slip = self.event.epsilon, self.event.delta
         if epsilon >= spent:
             return slip
-        law = self._law
-        if law is None:
+        drawn = self._drawn
+        if drawn is None:
             return slip + (1 - slip) * -math.expm1(epsilon - spent) / (1 + math.exp(-spent))
-        worst = float(np.max(selection.hockey_stick(law[:, :-1], law[:, 1:], epsilon)))
+        worst = float(np.max(selection.hockey_stick(drawn[:, :-1], drawn[:, 1:], epsilon)))
         return min(1.0, worst + 1e-15)  # above the rounding of float64
 
     @cached_property
-    def _law(self) -> selection.Floats | None:
-        """The law of one label for every size that matters, or None where there are too many."""
+    def _drawn(self) -> selection.Floats | None:
+        """The probabilities of one label for every size that matters, or None where there are too many."""
         if isinstance(self.event, events.BinaryTest):  # the test is not part of what is stored
             return None
-        rule = selection.law(self.event)
-        if rule.threshold > 1_000:
+        law = selection.law(self.event)
+        if law.threshold > 1_000:
             return None
-        return selection.drawn_law(rule, selection.sizes_to_check(rule.threshold))
+        return selection.drawn_law(law, selection.sizes_to_check(law.threshold))
 
     def epsilon(self, delta: float) -> float:
         """By bisection on the curve."""

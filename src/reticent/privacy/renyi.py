@@ -29,11 +29,12 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Bound:
-    """Rényi divergences of laws that the true ones nearly are; both directions.
+    """Rényi divergences, in both directions, of laws close to the true ones.
 
     On neighbouring data sets the event has laws M and M'. There are laws A and A' with divergences at most these, and
     M, M' contain them: M >= e^(-shift) A at every point, and M differs from A by at most `slip` in total variation.
-    So M(S) <= slip + A(S) <= slip + d + e^e A'(S) <= slip + d + e^(e + shift) M'(S), with (e, d) of A and A'.
+    Where A and A' are (x, d)-indistinguishable, M(S) <= slip + A(S) <= slip + d + e^x A'(S)
+    <= slip + d + e^(x + shift) M'(S).
 
     Guarantees:
       - Divergences of a subsampled step are never too small.  test_subsampled_divergences_are_upper_bounds
@@ -103,7 +104,7 @@ def of(event: Event) -> Bound:
 
 
 def _contained(divergences: Floats, chance: float) -> Bound:
-    """M = (1 - chance) A + chance B: what an exposure, and the worst (epsilon, delta)-DP pair, look like."""
+    """Bounds M = (1 - chance) A + chance B: the form of an exposure, and of the worst (epsilon, delta)-DP pair."""
     rounded = tuple((divergences * (1 + _ROUNDING)).tolist())
     return Bound(rounded, chance, -math.log1p(-chance) if chance < 1 else math.inf)
 
@@ -155,7 +156,7 @@ def _selected(event: events.PrivateSelection) -> Bound:
     expected = repeats.mean(eta, gamma)
     divergences = np.asarray(one.divergences)
     inside = (1 - 1 / ORDERS) * divergences - math.log(gamma) / ORDERS
-    spread = min(-math.log(gamma), float(inside.min()))  # y = 1 asks nothing of the run
+    spread = min(-math.log(gamma), float(inside.min()))  # y = 1: no weight on the run's divergence
     best = (divergences + (1 + eta) * spread + math.log(max(expected, 1.0)) / (ORDERS - 1)) * (1 + _ROUNDING)
     lost = -math.expm1(-one.shift)
     shift = one.shift + (1 + eta) * math.log1p(lost * (1 - gamma) / gamma)

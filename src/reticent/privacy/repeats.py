@@ -1,4 +1,4 @@
-"""How many runs private selection makes: the truncated negative binomial law. `gate.runs` draws from it.
+"""How many runs private selection makes: the truncated negative binomial law, from which the gate draws.
 
 Pr[K = k] is proportional to (1 - gamma)^k (eta)(eta + 1)...(eta + k - 1) / k! on k = 1, 2, ...; eta = 0 is the
 logarithmic law and eta = 1 the geometric one.
@@ -50,11 +50,3 @@ def hazard(event: events.PrivateSelection, k: int, mp: Any) -> Any:
     positive terms: nothing cancels, however far out k is.
     """
     return 1 / mp.hyp2f1(1, k + mp.mpf(event.eta), k + 1, 1 - mp.mpf(event.gamma))
-
-
-def pmf(event: events.PrivateSelection, k: int, mp: Any) -> Any:
-    """Returns Pr[K = k] to the precision of the context."""
-    eta, rest = mp.mpf(event.eta), mp.mpf(event.gamma)
-    growth = mp.rf(eta + 1, k - 1) / mp.factorial(k) * (1 - rest) ** k
-    # (eta)(eta + 1)...(eta + k - 1) / (gamma^-eta - 1), with the limit 1 / ln(1/gamma) of eta / (gamma^-eta - 1) at 0
-    return growth * eta / mp.expm1(-eta * mp.log(rest)) if eta else growth / -mp.log(rest)

@@ -103,7 +103,7 @@ class Statement:
                 "now": {
                     "epsilon": _finite(self.now.epsilon),
                     "replace_one": _finite(self.now.replace_one),
-                    "replace_one_bound": _how(self.now),
+                    "replace_one_bound": _tightness(self.now),
                 },
                 "at_most": {"epsilon": budget.epsilon, "delta": budget.delta},
                 "epsilon_by_tasks_per_person": {str(n): _finite(self.if_in(n)) for n in ORDERS_SHOWN},
@@ -114,12 +114,12 @@ class Statement:
     def assumptions(self) -> list[str]:
         """Returns what the guarantee rests on, one sentence each."""
         budget = self.budget
-        unit = {
+        change = {
             Adjacency.ADD_OR_REMOVE_ONE: "adding or removing everything one person contributed",
             Adjacency.REPLACE_ONE: "replacing everything one person contributed; the number of examples is public",
         }[budget.adjacency]
         return [
-            f"Neighbouring data sets differ by {unit}.",
+            f"Neighbouring data sets differ by {change}.",
             f"One person appears in at most {budget.tasks_per_person} task(s) "
             f"and contributes at most {budget.examples_per_person} example(s) to a task.",
             "Which task an example belongs to depends on that example alone.",
@@ -138,11 +138,11 @@ class Statement:
             "",
             f"Budget      epsilon {budget.epsilon:g}, delta {budget.delta:g}, {budget.adjacency}: what one person may",
             "            lose over the whole stream. A spend beyond it is refused.",
-            f"Spent now   epsilon {_number(self.now.epsilon)} at delta {budget.delta:g} (add-or-remove-one); "
-            f"{_number(self.now.replace_one)} ({_how(self.now)}) for replace-one",
+            f"Spent now   epsilon {rounded_up(self.now.epsilon)} at delta {budget.delta:g} (add-or-remove-one); "
+            f"{rounded_up(self.now.replace_one)} ({_tightness(self.now)}) for replace-one",
             f"At most     epsilon {budget.epsilon:g} at delta {budget.delta:g}, however many tasks follow",
             "If a person were in n such tasks: "
-            + ", ".join(f"n = {n}: epsilon {_number(self.if_in(n))}" for n in ORDERS_SHOWN),
+            + ", ".join(f"n = {n}: epsilon {rounded_up(self.if_in(n))}" for n in ORDERS_SHOWN),
             "",
             "Assumptions",
             *(f"  - {sentence}" for sentence in self.assumptions()),
@@ -153,7 +153,7 @@ class Statement:
             marks = [] if spend.private else ["NOT PRIVATE"]
             marks += ["published"] if spend.published else []
             marks += [f"voided: {spend.voided}"] if spend.voided is not None else []
-            price = _number(accounting.epsilon(spend.event, budget.delta))
+            price = rounded_up(accounting.epsilon(spend.event, budget.delta))
             note = f"  [{'; '.join(marks)}]" if marks else ""
             lines.append(f"  {spend.row:>4}  {spend.at}  {spend.task}: {spend.event}, epsilon {price} alone{note}")
         if self.acts:
@@ -162,13 +162,21 @@ class Statement:
         return "\n".join(lines)
 
 
-def _how(cost: accounting.Cost) -> str:
+def _tightness(cost: accounting.Cost) -> str:
     return "tight" if cost.replace_one_is_tight else "two-step group bound"
 
 
-def _number(epsilon: float) -> str:
-    """Rounds up in the fourth digit after the point."""
-    return "infinity" if math.isinf(epsilon) else f"{math.ceil(epsilon * 1e4 - 1e-6) / 1e4:.4f}"
+def rounded_up(epsilon: float | None) -> str:
+    """Returns an epsilon for people, rounded up to four digits after the point; None is infinity, as in JSON.
+
+    An excess of less than 1e-10 is taken for the rounding of float64.
+
+    >>> rounded_up(0.99991), rounded_up(1.0), rounded_up(None)
+    ('1.0000', '1.0000', 'infinity')
+    """
+    if epsilon is None or math.isinf(epsilon):
+        return "infinity"
+    return f"{math.ceil(epsilon * 1e4 - 1e-6) / 1e4:.4f}"
 
 
 def _finite(value: float) -> float | None:

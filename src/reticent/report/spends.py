@@ -1,10 +1,10 @@
 """What was spent, for pages: events in words, a ledger as a table, a statement as it is."""
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from reticent.privacy.statement import rounded_up as rounded_up
 from reticent.report import page
 
 
@@ -18,17 +18,6 @@ def in_words(event: Mapping[str, Any]) -> str:
     words = " ".join(word if word in ("Gaussian", "Laplace") else word.lower() for word in kind.split())
     facts = [_fact(field, value) for field, value in event.items() if field != "kind"]
     return f"{words} ({', '.join(facts)})" if facts else words
-
-
-def rounded_up(epsilon: float | None) -> str:
-    """Returns an epsilon in words, never less than it is; None stands for infinity, as in JSON.
-
-    >>> rounded_up(0.99991), rounded_up(1.0), rounded_up(None)
-    ('1.0000', '1.0000', 'infinite')
-    """
-    if epsilon is None or math.isinf(epsilon):
-        return "infinite"
-    return f"{math.ceil(epsilon * 1e4 - 1e-6) / 1e4:.4f}"
 
 
 def ledger(rows: Iterable[Mapping[str, Any]]) -> str:

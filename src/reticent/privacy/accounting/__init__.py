@@ -1,0 +1,40 @@
+"""What events cost, and how much noise a budget asks for. Sees descriptions only, never data.
+
+Here live `costs` (event -> epsilon or delta), `stream` (what one person loses over several tasks) and `calibration`
+(budget -> noise). Formulas of single mechanisms do not: see `profiles` and `selection`.
+
+Answers never under-report: closed forms are checked in high precision, compositions use dominating privacy loss
+distributions with their rounding error added, and calibration asserts its result against the budget.
+"""
+
+from reticent.privacy.accounting.calibration import (
+    EXPOSURE_SHARE,
+    calibrate,
+    gaussian_sigma,
+    labelled_training,
+    noise_multiplier,
+    private_selection,
+    training_beside,
+)
+from reticent.privacy.accounting.costs import Cost, cost, delta, epsilon, refuse_fewer_examples, repeat, within
+from reticent.privacy.accounting.stream import stream_cost, stream_delta, worst_subsets
+
+__all__ = [
+    "EXPOSURE_SHARE",
+    "Cost",
+    "calibrate",
+    "cost",
+    "delta",
+    "epsilon",
+    "gaussian_sigma",
+    "labelled_training",
+    "noise_multiplier",
+    "private_selection",
+    "refuse_fewer_examples",
+    "repeat",
+    "stream_cost",
+    "stream_delta",
+    "training_beside",
+    "within",
+    "worst_subsets",
+]

@@ -1,0 +1,127 @@
+"""Event -> epsilon or delta, under both adjacencies."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from reticent import errors
+from reticent.budget import Adjacency, Budget
+from reticent.privacy import events, pld, profiles, selection
+from reticent.privacy.events import Event
+
+# Events whose noise is one Gaussian: `gaussian_part` describes them by two numbers.
+GAUSSIANS = (events.Gaussian, events.JointGaussian, events.LabelCounts)
+
+
+class Cost(NamedTuple):
+    """What an event costs at one delta, under both adjacencies."""
+
+    epsilon: float
+    replace_one: float
+    replace_one_is_tight: bool
+
+
+def cost(event: Event, delta: float) -> Cost:
+    """Returns epsilon under add-or-remove-one, and under replace-one with whether that bound is tight.
+
+    >>> cost(events.Gaussian(noise_multiplier=4.0), 1e-5).replace_one_is_tight
+    True
+    """
+    replaced = epsilon(event, delta, adjacency=Adjacency.REPLACE_ONE)
+    return Cost(epsilon(event, delta), replaced, _replacement(event) is not None)
+
+
+def delta(event: Event, epsilon: float, *, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE) -> float:
+    """Returns the smallest provable delta at this epsilon, rounded up.
+
+    >>> delta(events.NonPrivate(), 3.0)
+    1.0
+    """
+    epsilon = errors.real("epsilon", epsilon, above=0, below=math.inf, at_least=True)
+    return delta_at(event, epsilon, adjacency, pld.FINE)
+
+
+def epsilon(event: Event, delta: float, *, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE) -> float:
+    """Returns the smallest provable epsilon at this delta, rounded up; infinity where there is none.
+
+    >>> round(epsilon(events.Gaussian(noise_multiplier=3.730632), 1e-5), 4)
+    1.0
+    """
+    target = errors.real("delta", delta, above=0, below=1, at_least=True)
+    if adjacency is Adjacency.ADD_OR_REMOVE_ONE:
+        return profiles.of(event).epsilon(target)
+    return profiles.smallest_epsilon(lambda e: delta_at(event, e, adjacency, pld.FINE), target)
+
+
+def repeat(event: Event, times: int) -> Event:
+    """Returns the event of the same spend several times.
+
+    >>> repeat(events.Public(), 2)
+    Composed(parts=(Public(), Public()))
+    """
+    return events.compose(*[event] * times)
+
+
+def within(event: Event, budget: Budget) -> bool:
+    """Returns whether a person may be in as many tasks with this event as the budget assumes, and lose no more.
+
+    >>> within(events.Gaussian(noise_multiplier=4.0), Budget(epsilon=1.0, delta=1e-5))
+    True
+    """
+    refuse_fewer_examples(event, budget)
+    return delta_at(repeat(event, budget.tasks_per_person), budget.epsilon, budget.adjacency, pld.FINE) <= budget.delta
+
+
+def refuse_fewer_examples(event: Event, budget: Budget) -> None:
+    """Refuses an event that was described for fewer examples per person than the budget assumes."""
+    for leaf in profiles.leaves(event):
+        if isinstance(leaf, events.PrivateSelection):
+            refuse_fewer_examples(leaf.run, budget)
+        described = getattr(leaf, "examples_per_person", budget.examples_per_person)
+        if described < budget.examples_per_person:
+            trained = isinstance(leaf, events.DpSgd | events.LabelledTraining)
+            remedy = " DP-SGD must sample whole persons and clip the sum of each one's gradients; then say so."
+            raise errors.InvalidValue(
+                f"Expected an event for {budget.examples_per_person} examples per person, as the budget says; "
+                f"got one for {described}.{remedy if trained else ''}"
+            )
+
+
+def delta_at(event: Event, epsilon: float, adjacency: Adjacency, resolution: float) -> float:
+    """Returns delta as `delta` does, on a grid of this resolution where losses are composed (see `pld.compose`)."""
+    if adjacency is Adjacency.ADD_OR_REMOVE_ONE:
+        return profiles.of(event, resolution).delta(epsilon)
+    tight = _replacement(event)
+    if tight is not None:
+        return tight(epsilon)
+    # one removal, then one addition: (epsilon/2, d) twice gives (epsilon, (1 + e^(epsilon/2)) d)
+    return min(1.0, (1 + math.exp(min(epsilon / 2, 700.0))) * profiles.of(event, resolution).delta(epsilon / 2))
+
+
+def _replacement(event: Event) -> Callable[[float], float] | None:
+    """Returns the tight replace-one curve where a formula exists: Gaussians, and one joint Gaussian.
+
+    A replaced example of a known label moves the sum by up to 2 (known labels carry no count, so a = 1), whatever
+    the weight of unknown labels. For subsampled steps no proof that opposite gradients are the worst is known to us.
+    """
+    leaves = list(profiles.leaves(event))
+    if all(isinstance(leaf, events.Gaussian) for leaf in leaves):
+        return profiles.PlainGaussian(2 * math.sqrt(gaussian_part(event)[0])).delta
+    if isinstance(event, events.JointGaussian) and event.examples_per_person == 1:
+        mu, chance = 1 / event.noise_multiplier, selection.GaussianLaw(event).exposures(1)[1]
+        moved, new = profiles.PlainGaussian(2 * mu), profiles.Exposed(profiles.PlainGaussian(mu), chance)
+        return lambda epsilon: max(moved.delta(epsilon), new.delta(epsilon))
+    return None
+
+
+def gaussian_part(task: Event) -> tuple[float, float]:
+    """Returns sum (m/sigma)^2 and the sum of exposures over the Gaussians and joint releases of a task."""
+    squares = chance = 0.0
+    for leaf in profiles.leaves(task):
+        if isinstance(leaf, GAUSSIANS):
+            squares += (leaf.examples_per_person / leaf.noise_multiplier) ** 2
+        if isinstance(leaf, events.JointGaussian | events.LabelCounts):
+            chance += selection.GaussianLaw(leaf).exposures(leaf.examples_per_person)[-1]
+        if isinstance(leaf, events.Exposure):
+            chance += leaf.chance
+    return squares, chance
