@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from reticent.gate.mechanisms import number_of_runs
 from reticent.gate.noise import NoiseSource
-from reticent.gate.repeats import number_of_runs
 from reticent.numerics import precision
 from reticent.privacy import events, repeats
 from tests.conftest import ALPHA
