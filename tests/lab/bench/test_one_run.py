@@ -250,7 +250,7 @@ def test_hierarchies_are_measured_on_public_labels_and_on_parents(tmp_path, labe
     assert result["accuracy"] > 0.5
 
 
-def test_parents_are_right_more_often_than_nothing(tmp_path):
+def test_remapping_to_parents_finds_more_parents_than_unknown(tmp_path):
     by_labels = {
         labels: result_of(a_run(data="clusters", labels=labels), given(tmp_path, clusters(parents=PARENTS)))["parent"]
         for labels in ("remap-parent", "remap-unknown")
@@ -327,7 +327,7 @@ def test_a_learner_of_ones_own(place, name):
 
 
 @pytest.mark.parametrize("name", ["tests.lab.learners:Nobody", "tests.lab.nowhere:Mine"])
-def test_a_learner_that_is_not_there_is_one_sentence(place, name):
+def test_own_learners_that_cannot_be_imported_are_refused(place, name):
     with pytest.raises(errors.InvalidValue, match=f"Expected a learner at {name}"):
         result_of(a_run(learner=name), place)
 
@@ -337,7 +337,7 @@ def test_a_learner_with_labels_of_its_own_has_no_planned_chances(place):
     assert (result["classes"], result["known"]) == (None, CLASSES)
 
 
-def test_no_learner_spends_past_the_budget_in_silence(place):
+def test_a_learner_that_overspends_is_refused(place):
     with pytest.raises(errors.BudgetExceeded):
         result_of(a_run(learner="tests.lab.learners:Overspends"), place)
 
@@ -426,7 +426,7 @@ def test_a_buffer_that_was_never_filled_is_voided(tmp_path):
     assert {s.row for s in model.statement().spends if s.voided is not None} == {memory}
 
 
-def test_a_release_that_left_the_ledger_but_not_the_process_begins_anew(half_way):
+def test_a_published_release_that_is_lost_makes_the_run_start_again(half_way):
     ledger = half_way._open_ledger()
     ledger.publish(ledger.spend(events.Gaussian(noise_multiplier=4.0), task="task 2", private=False))
     ledger.close()
@@ -458,7 +458,7 @@ class Interrupted(BaseException):
 
 
 @pytest.mark.slow
-def test_a_run_through_the_encoder_goes_on_where_it_was_killed(texts, tmp_path, monkeypatch):
+def test_a_run_through_the_encoder_resumes_where_it_was_killed(texts, tmp_path, monkeypatch):
     wanted = a_run(data="texts", learner="desai", adapter="film", tasks=2)
     whole = result_of(wanted, given(tmp_path / "whole", texts))
     place = given(tmp_path / "killed", texts)
@@ -487,7 +487,7 @@ def test_a_run_through_the_encoder_goes_on_where_it_was_killed(texts, tmp_path, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fields", [{"epsilon": None}, {"labels": "oracle"}], ids=["no privacy", "oracle"])
-def test_what_no_budget_holds_also_trains_through_the_encoder(texts, tmp_path, fields):
+def test_runs_without_limit_also_train_through_the_encoder(texts, tmp_path, fields):
     result = result_of(a_run(data="texts", learner="peft", adapter="film", tasks=2, **fields), given(tmp_path, texts))
     assert result["spent"]["epsilon"] is None
     assert "NOT PRIVATE" in result["spent"]["statement"]

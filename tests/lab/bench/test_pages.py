@@ -69,7 +69,7 @@ def test_runs_of_other_code_are_counted(folder):
     assert all(part in line for part in (f"{one_run.code()} 1", "an older one 1", "not written down 2"))
 
 
-def test_a_page_of_nothing_is_a_page(tmp_path):
+def test_a_folder_without_results_has_a_page(tmp_path):
     with pytest.raises(errors.InvalidValue, match="holds no results"):
         pages.markdown([], tmp_path, command="")
     with Folder(tmp_path / "results"):
@@ -151,7 +151,7 @@ def test_the_report_of_a_model_needs_no_encoder(tmp_path, encoder):
     assert "secret name" not in text
 
 
-def test_a_folder_of_neither_is_one_sentence(tmp_path):
+def test_reports_of_other_folders_are_refused(tmp_path):
     for path in (tmp_path, tmp_path / "nothing"):
         with pytest.raises(errors.InvalidValue, match="holds no results"):
             pages.report(path)

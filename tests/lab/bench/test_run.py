@@ -42,7 +42,7 @@ def test_every_field_of_a_run_is_in_its_digest(field):
     assert Run(**other).digest != plain.digest
 
 
-def test_names_are_for_people_and_tell_runs_apart():
+def test_names_of_runs_are_readable_and_unique():
     runs = {run for name in specs.names() for run in spec(name).runs if run.tasks == 10}
     assert len({run.name for run in runs}) == len(runs)
     named = Run(data="d", learner="peft", epsilon=None, ratio=10.0, share=2.5, adapter="film", seed=3)

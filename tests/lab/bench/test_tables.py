@@ -73,7 +73,7 @@ def test_entries_are_the_statistics_of_their_seeds():
     )
 
 
-def test_what_was_not_run_says_so_with_an_estimate():
+def test_entries_that_were_not_run_show_an_estimate():
     mine = read("mine", GRID)
     (table,) = tables.tables(mine, {})
     assert one(table, source="ours here, clinc150")["Base Dataset"] == "*not run here* (about 10 s)"
@@ -84,7 +84,7 @@ def test_what_was_not_run_says_so_with_an_estimate():
     assert row["Release Labels"].startswith("*not run here* (about ")
 
 
-def test_failures_are_said_and_counted():
+def test_failures_are_shown_and_counted():
     mine = read("mine", GRID)
     ours = [run for run in mine.runs if (run.learner, run.labels) == ("cosine", "base")]
     all_bad = by_digest([failed(run, "no") for run in ours])
@@ -185,14 +185,14 @@ def test_columns_may_be_tasks_or_aggregations():
     assert (row["argmax"], row["median"], row["entropy"]) == ("50.0", "60.0", "-")
 
 
-def test_a_learner_of_ones_own_is_called_so():
+def test_own_learners_are_labelled_yours():
     mine = read("mine", 'data = "clinc150"\nlearner = ["lab.mine:Best", "naive", "noncl"]\nseeds = 1')
     (table,) = tables.tables(mine, by_digest(results(mine, lambda c: 0.5)))
     assert one(table, classifier="lab.mine:Best")["source"] == "yours, clinc150"
     assert one(table, classifier="Naive")["source"] == "baseline here, clinc150"
 
 
-def test_runs_that_were_made_elsewhere_say_where():
+def test_notes_name_the_origin_of_runs_made_elsewhere():
     mine = read("mine", 'data = "clinc150"\nlearner = "peft"')
     runs = [{**done(c, 0.5), **({"origin": "made by a script"} if c.seed < 2 else {})} for c in mine.runs]
     assert tables.tables(mine, by_digest(runs))[0].notes == ("2 run(s): made by a script",)
@@ -216,7 +216,7 @@ def test_ours_is_behind_exactly_where_it_is():
     )
 
 
-def test_behind_in_forgetting_is_to_forget_more_and_says_so():
+def test_behind_in_forgetting_means_forgetting_more():
     mine = read("mine", GRID + 'metrics = ["accuracy", "forgetting"]\nstatistic = "mean"')
     runs = by_digest(
         [done(c, 0.5, forgetting=0.1 if (c.learner == "cosine") == (c.labels == "base") else 0.3) for c in mine.runs]

@@ -1,4 +1,4 @@
-"""A worker process of the runner. It imports what a run needs and no more, since every worker does so anew."""
+"""A worker process of the runner. It imports only what a run needs, since every worker imports it again."""
 
 import multiprocessing
 import os
@@ -26,7 +26,7 @@ def work(connection: Connection, place: Workspace) -> None:
             connection.send(("result", one_run.result_of(run, place)))
         except MissingData as error:
             connection.send(("missing", str(error)))
-        except Exception as error:  # the others go on
+        except Exception as error:  # the other runs continue
             connection.send(("result", one_run.failed(run, f"{type(error).__name__}: {error}")))
 
 
