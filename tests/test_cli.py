@@ -15,9 +15,9 @@ import pytest
 from reticent import Budget
 from reticent.cli import app, main
 from reticent.gate.ledger import FILE_NAME, Ledger
-from reticent.lab.bench import experiments
+from reticent.lab.bench import specs
 from reticent.lab.bench.estimates import WITHOUT_DATA
-from reticent.lab.bench.runner import Folder
+from reticent.lab.bench.folder import Folder
 from reticent.privacy import events, planning
 from tests.lab.tiny import DATA, done, write_features
 
@@ -375,8 +375,8 @@ def bench(tmp_path):
     """A spec whose runs are all there: nothing is left to run."""
     (tmp_path / "mine.toml").write_text(SPEC)
     with Folder(tmp_path / "results") as folder:
-        for cell in experiments.spec(str(tmp_path / "mine.toml")).cells:
-            folder.write(f"runs/{cell.digest}.json", json.dumps(done(cell, 0.5 if cell.labels == "base" else 0.7)))
+        for run in specs.spec(str(tmp_path / "mine.toml")).runs:
+            folder.write(f"runs/{run.digest}.json", json.dumps(done(run, 0.5 if run.labels == "base" else 0.7)))
     return ["bench", tmp_path / "mine.toml", "--data", tmp_path / "data", "--out", tmp_path / "results"]
 
 
@@ -385,7 +385,7 @@ def test_bench_lists_what_there_is(tmp_path, words):
     done = reticent(*words, "--out", tmp_path / "results")
     assert done.returncode == 0
     rows = {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
-    assert set(experiments.names()) <= rows
+    assert set(specs.names()) <= rows
     assert list(tmp_path.iterdir()) == []
 
 
@@ -409,18 +409,20 @@ def test_the_list_knows_how_long_experiments_without_data_take(bench, tmp_path):
 
 def test_bench_lists_for_scripts(bench, tmp_path):
     entries = json.loads(reticent("bench", "--list", "--json", "--out", tmp_path / "results").stdout)
-    assert [entry["name"] for entry in entries] == list(experiments.names())
+    assert [entry["name"] for entry in entries] == list(specs.names())
     assert all(entry["done"] + entry["failed"] <= entry["runs"] and entry["left"] for entry in entries)
 
 
 def test_bench_writes_tables_without_running(bench, tmp_path):
     (tmp_path / "mine.toml").write_text(SPEC.replace("seeds = 2", "seeds = 3"))
     before = sorted((tmp_path / "results" / "runs").iterdir())
-    done = reticent(*bench, "--tables", "--page", tmp_path / "page.md")
+    done = reticent(*bench, "--tables-only", "--page", tmp_path / "page.md")
     assert done.returncode == 0, done.stderr
     assert "0 run(s), 0 failed." in done.stdout
     assert sorted((tmp_path / "results" / "runs").iterdir()) == before
-    assert "[2 of 3 seeds]" in (tmp_path / "page.md").read_text()
+    page = (tmp_path / "page.md").read_text()
+    assert "[2 of 3 seeds]" in page
+    assert "--tables" not in page  # the command that makes the results
 
 
 def test_bench_writes_tables_and_a_page(bench, tmp_path):
@@ -474,11 +476,11 @@ def test_bench_without_any_data_is_one_sentence(tmp_path, options):
     assert not (out / "tables").exists()
 
 
-def test_a_spec_without_cells_is_one_sentence(tmp_path):
+def test_a_spec_without_runs_is_refused(tmp_path):
     (tmp_path / "empty.toml").write_text('title = "Empty"\ngrid = []\n')
     for words in ([], ["--tables"]):
         done = reticent("bench", tmp_path / "empty.toml", "--out", tmp_path / "results", *words)
-        assert "Spec empty has no cells. Give it a [[grid]] with data and learner." in refused(done)
+        assert "Spec empty has no runs. Give it a [[grid]] with data and learner." in refused(done)
     assert not (tmp_path / "results").exists()
 
 
@@ -520,7 +522,7 @@ def test_damaged_files_of_a_results_folder_are_left_out(bench, tmp_path):
         (["labels", "--seeds", "0"], "Expected seeds >= 1"),
         (["labels", "--workers", "0"], "Expected workers >= 1"),
         (["labels", "--threads", "0"], "Expected threads >= 1"),
-        (["labels", "--only", "mnist", "--only", "cosine"], "No cell of labels is left by --only mnist --only cosine"),
+        (["labels", "--only", "mnist", "--only", "cosine"], "No run of labels is left by --only mnist --only cosine"),
         (["labels", "--page", "no/where/page.md"], "Expected --page in an existing folder"),
         (["labels", "--workers", "two"], "workers"),
     ],

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from reticent.lab.bench.experiments import Cell
+from reticent.lab.bench.one_run import FORMAT
+from reticent.lab.bench.run import Run
 from reticent.lab.bench.workspace import Workspace
 from reticent.lab.data.datasets import Data
 
@@ -33,8 +34,8 @@ def write_features(folder: Path, *, each: int = 40, unseen: int = 12) -> Path:
     return folder
 
 
-def cell(**fields: Any) -> Cell:
-    return Cell(**{"data": DATA, "learner": "cosine", "epsilon": 8.0, "tasks": TASKS, **fields})
+def a_run(**fields: Any) -> Run:
+    return Run(**{"data": DATA, "learner": "cosine", "epsilon": 8.0, "tasks": TASKS, **fields})
 
 
 @dataclass(frozen=True)
@@ -43,31 +44,31 @@ class Given(Workspace):
 
     given: Data
 
-    def load(self, cell: Cell) -> Data:
+    def load(self, run: Run) -> Data:
         return self.given
 
-    def digest(self, cell: Cell) -> str:
+    def digest(self, run: Run) -> str:
         return "0" * 64
 
 
-def done(cell: Cell, accuracy: float, **others: Any) -> dict[str, Any]:
+def done(run: Run, accuracy: float, **others: Any) -> dict[str, Any]:
     """A result in the shape of a real one."""
     return {
-        "format": 1,
+        "format": FORMAT,
         "private": False,
-        "cell": asdict(cell),
-        "name": cell.name,
+        "run": asdict(run),
+        "name": run.name,
         "status": "done",
         "error": None,
         "accuracy": accuracy,
         "forgetting": None,
         "matrix": [],
-        "curve": [accuracy] * cell.tasks,
-        "rules": {},
+        "curve": [accuracy] * run.tasks,
+        "aggregations": {},
         "known": 0,
         "classes": None,
         "seconds": {"learn": 2.0, "evaluate": 1.0},
-        "spent": {"epsilon": cell.epsilon, "delta": 1e-5, "statement": "", "ledger": []},
+        "spent": {"epsilon": run.epsilon, "delta": 1e-5, "statement": "", "ledger": []},
         "environment": {"python": "3", "machine": "m", "cores": 2, "threads": "1", "versions": {}},
         "digests": {"data": "", "learner": ""},
         **others,
@@ -75,4 +76,4 @@ def done(cell: Cell, accuracy: float, **others: Any) -> dict[str, Any]:
 
 
 def by_digest(results: list[dict[str, Any]]) -> Mapping[str, dict[str, Any]]:
-    return {Cell(**result["cell"]).digest: result for result in results}
+    return {Run(**result["run"]).digest: result for result in results}

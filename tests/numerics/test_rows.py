@@ -31,3 +31,14 @@ def test_sums_of_frames_do_not_depend_on_company(dtype):
         both = label_sums.sum_by_label(np.asfortranarray(rows), ["a", "a"], known=known, count_weight=0.0).known
         assert (both == alone[0] + alone[1]).all()
         assert np.square(alone[0]).sum() <= grid.SCALE**2
+
+
+def test_rows_are_taken_from_lists_as_from_arrays():
+    names = [f"row {i}" for i in range(5)]
+    for rows in (np.array([3, 0, 3, -1]), np.array([True, False, True, False, True]), np.zeros(0, np.int64), [4, 1]):
+        taken = norms.take(names, rows)
+        assert isinstance(taken, list)
+        assert taken == norms.take(np.array(names), rows).tolist()
+    for inputs in (names, np.array(names)):
+        with pytest.raises(IndexError):  # never a shorter mask that silently leaves rows out
+            norms.take(inputs, np.array([True, False]))

@@ -34,7 +34,7 @@ def runs() -> list[dict[str, Any]]:
     ]
     found = [_run(cell) for cell in cells]
     failed = {**_cell("clinc150", "peft", "oracle", 2, 0)}
-    found.append({"format": 1, "private": False, "cell": failed, "status": "failed", "error": f"No memory {EVIL}"})
+    found.append({"format": 2, "private": False, "run": failed, "status": "failed", "error": f"No memory {EVIL}"})
     return found
 
 
@@ -128,16 +128,16 @@ def _run(cell: dict[str, Any]) -> dict[str, Any]:
     }
     peft = cell["learner"].startswith("peft")
     return {
-        "format": 1,
+        "format": 2,
         "private": False,
-        "cell": cell,
+        "run": cell,
         "status": "done",
         "error": None,
         "accuracy": curve[-1],
         "forgetting": None if cell["learner"] == "noncl" else 0.05 + noise / 5 + draw.gauss(0, 0.004),
         "matrix": matrix,
         "curve": curve,
-        "rules": {"argmax": curve[-1], "median": curve[-1] + 0.003, "entropy": curve[-1] - 0.01} if peft else {},
+        "aggregations": {"argmax": curve[-1], "median": curve[-1] + 0.003, "entropy": curve[-1] - 0.01} if peft else {},
         "known": count if classes is None else sum(kept for _, kept, _ in classes),
         "classes": classes,
         "seconds": {"learn": draw.uniform(1, 9), "evaluate": draw.uniform(0.1, 1)},

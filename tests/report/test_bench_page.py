@@ -89,8 +89,8 @@ def test_all_text_is_escaped(text):
 def test_names_from_the_data_are_escaped():
     runs = made_up.runs()[:40]
     for run in runs:
-        run["cell"]["data"] = f'"{made_up.EVIL}.csv'
-        run["cell"]["learner"] += "<b>"
+        run["run"]["data"] = f'"{made_up.EVIL}.csv'
+        run["run"]["learner"] += "<b>"
     page_text = results_page("Results", runs, [])
     Reader(page_text)
     assert page_text.count("<script") == 1
@@ -109,7 +109,7 @@ def test_plots_are_labelled_and_never_crowded(text):
 
 def test_many_series_are_spread_over_plots():
     runs = [
-        {"status": "done", "accuracy": 0.5, "curve": [0.6, 0.5], "cell": {"data": "d", "learner": f"l{k}", "seed": 0}}
+        {"status": "done", "accuracy": 0.5, "curve": [0.6, 0.5], "run": {"data": "d", "learner": f"l{k}", "seed": 0}}
         for k in range(16)
     ]
     found = list(groups.facets(groups.groups(runs), along=None, by=["epsilon"]))
@@ -122,7 +122,7 @@ def test_many_series_are_spread_over_plots():
 
 def test_a_field_gets_plots_of_its_own_where_one_is_too_full():
     cells = [{"data": "d", "learner": f"l{k}", "labels": kind} for k in range(5) for kind in ("oracle", "released")]
-    runs = [{"status": "done", "curve": [0.5], "cell": cell} for cell in cells]
+    runs = [{"status": "done", "curve": [0.5], "run": cell} for cell in cells]
     (found,) = groups.facets(groups.groups(runs), along=None, by=["epsilon"])
     assert [facet.title for facet in found] == ["d · no privacy · oracle", "d · no privacy · released"]
     assert [s[:2] for s in found[0].series] == [s[:2] for s in found[1].series] == [(f"l{k}", k) for k in range(5)]
@@ -130,7 +130,7 @@ def test_a_field_gets_plots_of_its_own_where_one_is_too_full():
 
 def test_legends_say_no_more_than_they_must():
     def run(**cell: object) -> dict[str, object]:
-        return {"status": "done", "cell": {"data": "d", "labels": "base", **cell}}
+        return {"status": "done", "run": {"data": "d", "labels": "base", **cell}}
 
     runs = [run(learner="peft", adapter="film", tasks=10), run(learner="noncl", adapter="film", tasks=1)]
     (found,) = groups.facets(groups.groups(runs), along=None, by=["epsilon"])
@@ -188,9 +188,7 @@ def test_seeded_runs_say_so(text):
 
 def test_two_thousand_runs_make_a_page_of_reasonable_size():
     runs = [
-        {**run, "cell": {**run["cell"], "data": f"{run['cell']['data']} {k}"}}
-        for k in range(7)
-        for run in made_up.runs()
+        {**run, "run": {**run["run"], "data": f"{run['run']['data']} {k}"}} for k in range(7) for run in made_up.runs()
     ]
     assert len(runs) > 1900
     assert len(results_page("Many", runs, [])) < 6_000_000

@@ -127,13 +127,15 @@ def bench(
     data: Annotated[Path, typer.Option(help="Folder with data sets; see docs/reproducing-the-paper.md.")] = Path(
         "data"
     ),
-    out: Annotated[Path, typer.Option(help="Results folder; a run that was stopped goes on there.")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="Results folder; runs that are done there are kept.")] = Path("results"),
     workers: Annotated[int | None, typer.Option(help="Processes at once; one per core by default.")] = None,
     threads: Annotated[int, typer.Option(help="Threads of each process.")] = 1,
     seeds: Annotated[int | None, typer.Option(help="Only the first so many seeds of each spec.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Only cells with this data set, learner or adapter.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only runs with this data set, learner or adapter.")] = None,
     page: Annotated[Path | None, typer.Option(help="Also write all tables as one Markdown page.")] = None,
-    tables: Annotated[bool, typer.Option("--tables", help="Run nothing: write the tables of what is done.")] = False,
+    tables_only: Annotated[
+        bool, typer.Option("--tables-only", "--tables", help="Run nothing: write the tables of what is done.")
+    ] = False,
     listed: Annotated[bool, typer.Option("--list", help="Show what exists, its time here and its status.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -141,10 +143,11 @@ def bench(
 
     Example: `reticent bench quick --data data/ --out results/`
     """
-    from reticent.lab.bench import experiments, findings, runner
+    from reticent.lab.bench import findings, pages, runner, specs
+    from reticent.lab.bench.folder import Folder
 
     if listed or not names:
-        shown = findings.listing(out)
+        shown = pages.listing(out)
         if as_json:
             typer.echo(json.dumps(shown, indent=2))
             return
@@ -155,21 +158,21 @@ def bench(
             table.add_row(*(str(entry[key]) for key in ("name", "title", "data", "runs", "done", "failed", "left")))
         console().print(table)
         return
-    wanted = [experiments.spec(n) for name in names for n in (findings.OFFLINE if name == "all" else (name,))]
+    wanted = [specs.spec(n) for name in names for n in (specs.OFFLINE if name == "all" else (name,))]
     for spec in wanted:
-        if spec.kind == "grid" and not spec.cells:
-            raise errors.InvalidValue(f"Spec {spec.name} has no cells. Give it a [[grid]] with data and learner.")
+        if spec.kind == "grid" and not spec.runs:
+            raise errors.InvalidValue(f"Spec {spec.name} has no runs. Give it a [[grid]] with data and learner.")
     sys.path.append(str(Path.cwd()))  # a learner of the user's own lies beside the spec; workers take the path over
-    chosen = [experiments.narrowed(spec, seeds=seeds, only=tuple(only or ())) for spec in wanted]
-    if not any(spec.cells or spec.kind != "grid" for spec in chosen):
-        raise errors.InvalidValue(f"No cell of {', '.join(names)} is left by --only {' --only '.join(only or ())}.")
+    chosen = [specs.narrowed(spec, seeds=seeds, only=tuple(only or ())) for spec in wanted]
+    if not any(spec.runs or spec.kind != "grid" for spec in chosen):
+        raise errors.InvalidValue(f"No run of {', '.join(names)} is left by --only {' --only '.join(only or ())}.")
     if page is not None and not page.parent.is_dir():
         raise errors.InvalidValue(f"Expected --page in an existing folder, got {page}.")
-    if tables:
-        runner.Folder(out).check()
+    if tables_only:
+        Folder(out).check()
     terminal = console()
     outcome = runner.run(
-        [] if tables else chosen,
+        [] if tables_only else chosen,
         data=data,
         out=out,
         shown=wanted,
@@ -177,21 +180,21 @@ def bench(
         threads=threads,
         say=(lambda text: None) if as_json else lambda text: terminal.print(text, highlight=False, markup=False),
     )
-    found = findings.findings(runner.Folder(out).runs())
+    found = findings.findings(Folder(out).results())
     if page is not None:
-        page.write_text(findings.markdown(wanted, out, command=_command()), encoding="utf-8")
+        page.write_text(pages.markdown(wanted, out, command=_command()), encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(findings.json(wanted, out, outcome), indent=2))
+        typer.echo(json.dumps(pages.to_json(wanted, out, outcome), indent=2))
     else:
         for finding in found:
             terminal.print(
                 f"{finding.data}, {finding.verdict}: {finding.claim}: {finding.measured}", highlight=False, markup=False
             )
-        others = findings.by_other_code(wanted, out)
+        others = pages.by_other_code(wanted, out)
         if others:
             terminal.print(
-                f"{others} run(s) in {out} were made by other code of this version, or before that was written down; "
-                "they are shown as they are. Another --out makes them again.",
+                f"{others} run(s) in {out} were made by other code of this version, or by unknown code; "
+                "they are shown as they are. To make them again, choose another --out.",
                 highlight=False,
             )
         terminal.print(f"{outcome.ran} run(s), {outcome.failed} failed. Tables: {out / 'tables'}", highlight=False)
@@ -206,10 +209,10 @@ def report(
 
     Example: `reticent report results/`
     """
-    from reticent.lab.bench import findings
+    from reticent.lab.bench import pages
 
     file = folder / "report.html" if out is None else out
-    text = findings.report(folder)
+    text = pages.report(folder)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -219,4 +222,4 @@ def report(
 
 def _command() -> str:
     """Returns what makes the results: what the user typed, without "run nothing"."""
-    return shlex.join(["reticent", *(word for word in sys.argv[1:] if word != "--tables")])
+    return shlex.join(["reticent", *(word for word in sys.argv[1:] if word not in ("--tables-only", "--tables"))])

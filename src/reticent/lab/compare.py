@@ -15,6 +15,7 @@ from reticent.gate.noise import NoiseSource
 from reticent.lab.data.streams import Stream
 from reticent.lab.evaluation import AccuracyMatrix
 from reticent.labels import in_public_order
+from reticent.numerics.rows import take
 from reticent.policies import Policy, PublicLabels
 from reticent.released.model import Encode
 from reticent.sensitive.learners import Cosine, Learner, PeftEnsemble
@@ -121,9 +122,8 @@ def _prepared(
     if learners is None:
         learners = {"cosine": Cosine(), "peft": PeftEnsemble(task_size=size)}
     through = {n: encoder is not None and _goes_through(learner, encoder) for n, learner in learners.items()}
-    raw = np.empty(len(inputs), dtype=object)
-    raw[:] = list(inputs)
-    encoded = None if all(through.values()) else np.asarray(inputs if encoder is None else encoder(list(inputs)))
+    raw = list(inputs)
+    encoded = None if all(through.values()) else np.asarray(inputs if encoder is None else encoder(raw))
     return {name: raw if through[name] else encoded for name in learners}, learners
 
 
@@ -146,9 +146,8 @@ def _trial(
     encoder: Encode | None,
     seed: int,
 ) -> Trial:
-    through = inputs.dtype == object
     model = ContinualClassifier(
-        encoder=encoder if through else None,
+        encoder=encoder if isinstance(inputs, list) else None,
         labels=policy,
         learner=learner,
         budget=budget,
@@ -159,15 +158,11 @@ def _trial(
     for t in range(tasks):
         mine = (task == t) & ~held_out
         started = time.perf_counter()
-        model.learn_task(_rows(inputs, mine), labels[mine].tolist(), name=f"task {t + 1}")
+        model.learn_task(take(inputs, mine), labels[mine].tolist(), name=f"task {t + 1}")
         seconds += time.perf_counter() - started
         for i in range(t + 1):
             test = (task == i) & held_out
-            values[t, i] = model.score(_rows(inputs, test), labels[test].tolist()) if test.any() else 0.0
+            values[t, i] = model.score(take(inputs, test), labels[test].tolist()) if test.any() else 0.0
     matrix = AccuracyMatrix(values)
     storage = sum(value.nbytes for release in model.releases for value in release.parameters.values())
     return Trial(name, matrix.average_accuracy, matrix.forgetting, seconds, storage)
-
-
-def _rows(inputs: Any, mine: Any) -> Any:
-    return inputs[mine].tolist() if inputs.dtype == object else inputs[mine]

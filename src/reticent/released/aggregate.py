@@ -3,7 +3,7 @@
 A model l knows the labels O_l and gives logits f_l(x). Rows of the label space say which labels those are.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +65,9 @@ def entropy(models: Sequence[Logits], rows: Ints) -> Floats:
     for model, weight in zip(models, weights, strict=True):
         scores[:, np.searchsorted(rows, model.rows)] += weight[:, None] * model.values
     return scores
+
+
+AGGREGATES: Mapping[str, Aggregate] = {"argmax": argmax, "median": median, "entropy": entropy}
 
 
 def _entropy(logits: Floats) -> Floats:

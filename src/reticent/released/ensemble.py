@@ -13,13 +13,11 @@ from reticent.encoders.adapters import Adapter, Film, LastLayer, Lora, features_
 from reticent.encoders.encoder import Encoder
 from reticent.labels import LabelSpace
 from reticent.numerics import rows as norms
-from reticent.released import aggregate as rules
-from reticent.released.aggregate import Aggregate, Logits, argmax
+from reticent.released.aggregate import AGGREGATES, Aggregate, Logits, argmax
 from reticent.released.model import Encode, Floats, Scorer, features_of, learned_rows
 from reticent.released.release import Release
 
 WEIGHT, BIAS, ROWS = "head.weight", "head.bias", "rows"
-_AGGREGATES = {"argmax": rules.argmax, "median": rules.median, "entropy": rules.entropy}
 _ADAPTERS: dict[str, type[Film | LastLayer | Lora]] = {"film": Film, "last_layer": LastLayer, "lora": Lora}
 
 
@@ -76,7 +74,7 @@ class Ensemble:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the rule as plain JSON values; an aggregation of the user's own is passed again at load."""
-        known = (name for name, rule in _AGGREGATES.items() if rule is self.aggregate)
+        known = (name for name, rule in AGGREGATES.items() if rule is self.aggregate)
         return {
             "kind": "ensemble",
             "adapter": adapter_to_json(self.adapter),
@@ -87,9 +85,9 @@ class Ensemble:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Ensemble":
         """Returns the rule that `to_json` wrote."""
-        if value["aggregate"] not in _AGGREGATES or value["adapter"] is None:
+        if value["aggregate"] not in AGGREGATES or value["adapter"] is None:
             raise errors.InvalidValue("Expected the learner that this model was made with: load(path, learner=...).")
-        return cls(adapter_from_json(value["adapter"]), _AGGREGATES[value["aggregate"]], value["length"])
+        return cls(adapter_from_json(value["adapter"]), AGGREGATES[value["aggregate"]], value["length"])
 
 
 def scaled(features: Floats, length: float | None) -> Floats:

@@ -76,7 +76,7 @@ def results_page(
 
 def _summary(runs: Sequence[Mapping[str, Any]]) -> str:
     def distinct(field: str) -> int:
-        return len({str(run["cell"].get(field)) for run in runs})
+        return len({str(run["run"].get(field)) for run in runs})
 
     failed = sum(run["status"] != "done" for run in runs)
     return (
@@ -197,13 +197,15 @@ def _heat(rows: Sequence[Sequence[float | None]]) -> str:
 
 
 def _rules(found: Sequence[Group]) -> list[str]:
-    own = [g for g in found if any(run.get("rules") for run in g.runs)]
-    rules = list(dict.fromkeys(rule for g in own for run in g.runs for rule in run.get("rules") or {}))
+    own = [g for g in found if any(run.get("aggregations") for run in g.runs)]
+    rules = list(dict.fromkeys(rule for g in own for run in g.runs for rule in run.get("aggregations") or {}))
     if not rules:
         return []
 
     def row(group: Group) -> list[str]:
-        bands = (groups.band(((run.get("rules") or {}).get(rule) for run in group.runs), scale=100) for rule in rules)
+        bands = (
+            groups.band(((run.get("aggregations") or {}).get(rule) for run in group.runs), scale=100) for rule in rules
+        )
         return ["" if found is None else str(found) for found in bands]
 
     return _by_data(own, [f"{rule}, %" for rule in rules], row)
@@ -248,11 +250,11 @@ def _statement(runs: Iterable[Mapping[str, Any]]) -> list[str]:
     told = [run for run in runs if run["status"] == "done" and (run.get("spent") or {}).get("statement")]
     if not told:
         return []
-    run = max(told, key=lambda r: (r["cell"].get("epsilon") is not None, r["cell"].get("labels") == "released"))
-    words = groups.name(run["cell"], ["data", *groups.SAID])
+    run = max(told, key=lambda r: (r["run"].get("epsilon") is not None, r["run"].get("labels") == "released"))
+    words = groups.name(run["run"], ["data", *groups.SAID])
     rows = run["spent"].get("ledger") or []
     return [
-        page.paragraph(f"{words}, seed {run['cell'].get('seed')}", kind="note"),
+        page.paragraph(f"{words}, seed {run['run'].get('seed')}", kind="note"),
         page.details("Statement", page.preformatted(run["spent"]["statement"])),
         page.details("Ledger", spends.ledger(rows)) if rows else "",
     ]
@@ -262,6 +264,6 @@ def _failures(runs: Iterable[Mapping[str, Any]]) -> list[str]:
     failed = [run for run in runs if run["status"] != "done"]
     fields = ["data", *groups.SAID]
     rows = [
-        (groups.name(run["cell"], fields), str(run["cell"].get("seed", "")), run.get("error") or "") for run in failed
+        (groups.name(run["run"], fields), str(run["run"].get("seed", "")), run.get("error") or "") for run in failed
     ]
     return [page.table(["run", "seed", "error"], rows)] if rows else []

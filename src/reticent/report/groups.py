@@ -71,13 +71,13 @@ def groups(runs: Iterable[Mapping[str, Any]]) -> list[Group]:
     """Puts finished runs together that differ in their seed alone, in a fixed order.
 
     >>> cell = {"data": "clinc150", "learner": "cosine", "labels": "oracle", "epsilon": 1}
-    >>> [len(g.runs) for g in groups({"status": "done", "cell": {**cell, "seed": s}} for s in range(5))]
+    >>> [len(g.runs) for g in groups({"status": "done", "run": {**cell, "seed": s}} for s in range(5))]
     [5]
     """
     found: dict[str, list[Mapping[str, Any]]] = {}
     for run in runs:
         if run["status"] == "done":
-            cell = {field: value for field, value in run["cell"].items() if field != "seed"}
+            cell = {field: value for field, value in run["run"].items() if field != "seed"}
             if str(cell.get("learner")).startswith("cosine"):
                 cell["adapter"] = None  # it trains none
             found.setdefault(json.dumps(cell, sort_keys=True), []).append(run)
@@ -148,7 +148,7 @@ def chosen(found: Sequence[Group]) -> list[Group]:
     """Keeps the group with the best share of the budget where several were tried; all other groups stay.
 
     >>> tried = [(5, 0.7), (9, 0.8)]
-    >>> runs = [{"status": "done", "accuracy": a, "cell": {"learner": "cosine", "share": s}} for s, a in tried]
+    >>> runs = [{"status": "done", "accuracy": a, "run": {"learner": "cosine", "share": s}} for s, a in tried]
     >>> [(g.cell["share"], g.runs[0]["accuracy"]) for g in chosen(groups(runs))]
     [('best', 0.8)]
     """

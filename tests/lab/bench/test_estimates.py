@@ -1,28 +1,30 @@
-"""How long runs take: means of similar ones, at a price that does not grow with what was run."""
+"""How long runs take: means of similar ones, at a cost that does not grow with the number of results."""
 
 import time
 
 import pytest
 
-from reticent.lab.bench.estimates import Estimates
-from tests.lab.tiny import by_digest, cell, done
+from reticent.lab.bench.estimates import Estimates, duration
+from reticent.lab.bench.one_run import failed
+from reticent.lab.bench.run import Run
+from tests.lab.tiny import a_run, by_digest, done
 
 
-def test_a_cell_takes_the_mean_of_similar_ones():
-    estimates = Estimates(by_digest([done(cell(seed=0), 0.5, seconds={"learn": 1.0, "evaluate": 2.0})]))
-    assert estimates.seconds([cell(seed=9)]) == pytest.approx(3)
-    estimates.add(done(cell(seed=1), 0.5, seconds={"learn": 6.0, "evaluate": 1.0}))
-    estimates.add(done(cell(seed=2), 0.5, status="failed"))
-    estimates.add(done(cell(learner="peft"), 0.5, seconds={"learn": 100.0, "evaluate": 0.0}))
-    assert estimates.seconds([cell(seed=8), cell(seed=9)]) == pytest.approx(2 * 5)
+def test_estimate_is_the_mean_of_similar_runs():
+    estimates = Estimates(by_digest([done(a_run(seed=0), 0.5, seconds={"learn": 1.0, "evaluate": 2.0})]))
+    assert estimates.seconds([a_run(seed=9)]) == pytest.approx(3)
+    estimates.add(done(a_run(seed=1), 0.5, seconds={"learn": 6.0, "evaluate": 1.0}))
+    estimates.add(done(a_run(seed=2), 0.5, status="failed"))
+    estimates.add(done(a_run(learner="peft"), 0.5, seconds={"learn": 100.0, "evaluate": 0.0}))
+    assert estimates.seconds([a_run(seed=8), a_run(seed=9)]) == pytest.approx(2 * 5)
 
 
-def test_what_is_left_costs_the_same_after_many_runs():
-    """The runner asks after every run, for every cell that waits."""
-    queue = [cell(seed=seed) for seed in range(300)]
+def test_estimating_costs_the_same_after_many_runs():
+    """The runner asks after every run, for every run that waits."""
+    queue = [a_run(seed=seed) for seed in range(300)]
 
     def cost(runs: int) -> float:
-        estimates = Estimates(by_digest([done(cell(seed=seed), 0.5) for seed in range(runs)]))
+        estimates = Estimates(by_digest([done(a_run(seed=seed), 0.5) for seed in range(runs)]))
         taken = []
         for _ in range(5):
             started = time.process_time()
@@ -30,4 +32,44 @@ def test_what_is_left_costs_the_same_after_many_runs():
             taken.append(time.process_time() - started)
         return min(taken)
 
-    assert cost(300) < 5 * cost(1)  # a mean anew for each cell: about 20
+    assert cost(300) < 5 * cost(1)  # computing the mean again for each run: about 20
+
+
+def test_durations_are_rounded_for_people():
+    assert [duration(s) for s in (0, 59.4, 61, 3_599, 3_600, 36_000)] == [
+        "0 s",
+        "59 s",
+        "1 min",
+        "60 min",
+        "1.0 h",
+        "10.0 h",
+    ]
+
+
+def test_estimates_follow_what_was_measured_here():
+    run = Run(data="clinc150", learner="cosine")
+    guess = Estimates().seconds([run])
+    seen = Estimates(by_digest([done(run, 0.5, seconds={"learn": 40.0, "evaluate": 2.0})]))
+    assert seen.seconds([Run(data="clinc150", learner="cosine", seed=7, epsilon=8.0)]) == 42.0 != guess
+    assert seen.seconds([run, run]) == 84.0
+    other = Run(data="icd10cm", learner="cosine")
+    assert seen.seconds([other]) == Estimates().seconds([other])
+    seen.add(failed(run, "no"))
+    assert seen.seconds([run]) == 42.0
+    film = Run(data="clinc150", learner="peft", adapter="film")
+    assert Estimates().seconds([film]) > 100 * guess
+
+
+@pytest.mark.parametrize(
+    ("fields", "seconds"),
+    [
+        ({"learner": "cosine", "labels": "public-1000x"}, 2.0),
+        ({"learner": "cosine-paper", "labels": "public-1000x"}, 2.0 * 20),
+        ({"learner": "peft-paper", "labels": "public-10x", "data": "icd10cm"}, 15.0 * 6 * 8 * 1.5),
+        ({"learner": "peft-paper", "adapter": "film"}, 1_400.0 * 6),
+        ({"learner": "desai", "adapter": "film"}, 1_400.0),
+        ({"learner": "mine:Own", "data": "cifar100-features"}, 15.0 * 3),
+    ],
+)
+def test_first_estimates_come_from_the_catalogue(fields, seconds):
+    assert Estimates().seconds([Run(**{"data": "clinc150", **fields})]) == pytest.approx(seconds)

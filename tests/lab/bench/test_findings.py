@@ -1,29 +1,29 @@
-"""Findings on made-up runs that hold, fail or are not there; the page, the list and the report."""
+"""Findings on made-up results that hold, fail or are missing."""
 
-import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
-import reticent as rt
-from reticent import errors
-from reticent.lab.bench import experiments, one_run
-from reticent.lab.bench import findings as pages
-from reticent.lab.bench.experiments import Cell
-from reticent.lab.bench.findings import NOT_REPRODUCED, NOT_RUN, REPRODUCED, findings
+from reticent.lab.bench.findings import (
+    NOT_REPRODUCED,
+    NOT_RUN,
+    RATIOS,
+    REPRODUCED,
+    Measured,
+    findings,
+    findings_table,
+)
 from reticent.lab.bench.one_run import failed
-from reticent.lab.bench.runner import Folder, Outcome
+from reticent.lab.bench.run import Run
 from tests.lab.tiny import by_digest, done
 
 DATA = "clinc150"
 
 
 def made(accuracy: float, learner: str, labels: str = "base", **fields: Any) -> dict[str, Any]:
-    cell = Cell(**{"data": DATA, "learner": learner, "labels": labels, "epsilon": 1.0, **fields})
-    return done(cell, accuracy / 100)
+    run = Run(**{"data": DATA, "learner": learner, "labels": labels, "epsilon": 1.0, **fields})
+    return done(run, accuracy / 100)
 
 
 def verdicts(*runs: dict[str, Any]) -> dict[str, str]:
@@ -32,7 +32,7 @@ def verdicts(*runs: dict[str, Any]) -> dict[str, str]:
 
 def curve(learner: str, values: Sequence[float]) -> list[dict[str, Any]]:
     """Accuracy at blurriness 0, 10, 25, 50, 75 and 100."""
-    return [made(v, learner, "released", ratio=r) for r, v in zip((0.0, *pages.RATIOS), values, strict=True)]
+    return [made(v, learner, "released", ratio=r) for r, v in zip((0.0, *RATIOS), values, strict=True)]
 
 
 PAPER = [80, 78, 75, 70, 60, 50]
@@ -92,16 +92,16 @@ def test_a_claim_is_reproduced_or_not_or_was_not_run(claim, good, bad):
     assert verdicts(*good)[claim] == REPRODUCED
     assert verdicts(*bad)[claim] == NOT_REPRODUCED
     assert verdicts(*good[:-1])[claim] == NOT_RUN
-    gone = {**failed(Cell(**good[-1]["cell"]), "no")}
+    gone = {**failed(Run(**good[-1]["run"]), "no")}
     assert verdicts(*good[:-1], gone)[claim] == NOT_RUN  # failed is not run
-    elsewhere = {**good[-1], "cell": {**good[-1]["cell"], "data": "icd10cm"}}
+    elsewhere = {**good[-1], "run": {**good[-1]["run"], "data": "icd10cm"}}
     assert verdicts(*good[:-1])[claim] == NOT_RUN == verdicts(*good[:-1], elsewhere)[claim]
 
 
 def test_about_ninety_labels_where_classes_are_as_large_as_the_papers():
     def at(known: int, data: str = "cifar100-features") -> dict[str, str]:
-        cell = Cell(data=data, learner="cosine-paper", labels="released", share=2.5)
-        return verdicts(done(cell, 0.5, known=known))
+        run = Run(data=data, learner="cosine-paper", labels="released", share=2.5)
+        return verdicts(done(run, 0.5, known=known))
 
     claim = "about 90 of 100 labels at a share of 2.5 %"
     assert [at(known)[claim] for known in (84, 85, 95, 96)] == [NOT_REPRODUCED, REPRODUCED, REPRODUCED, NOT_REPRODUCED]
@@ -118,7 +118,7 @@ def test_findings_are_of_medians_over_seeds():
 def test_findings_take_the_best_share_and_the_right_adapter_and_stream():
     shares = [made(v, "cosine-paper", "released", share=s) for s, v in ((10.0, 40), (50.0, 60))]
     others = [made(99, "peft", adapter="film"), made(90, "peft", tasks=2)]
-    measured = pages.Measured(by_digest([*shares, *others, made(70, "peft")]), DATA)
+    measured = Measured(by_digest([*shares, *others, made(70, "peft")]), DATA)
     assert measured("cosine-paper", "released") == pytest.approx(60)
     assert measured("cosine-paper", "released", share=10.0) == pytest.approx(40)
     assert measured("peft") == pytest.approx(70)
@@ -127,151 +127,8 @@ def test_findings_take_the_best_share_and_the_right_adapter_and_stream():
 
 
 def test_each_data_set_has_findings_of_its_own():
-    other = [{**run, "cell": {**run["cell"], "data": "icd10cm"}} for run in CLAIMS[0][2]]
+    other = [{**run, "run": {**run["run"], "data": "icd10cm"}} for run in CLAIMS[0][2]]
     found = findings(by_digest([*CLAIMS[0][1], *other]))
     assert {(f.data, f.verdict) for f in found} == {(DATA, REPRODUCED), ("icd10cm", NOT_REPRODUCED)}
-    table = pages.findings_table(found)
+    table = findings_table(found)
     assert table.rows[0] == (CLAIMS[0][0], DATA, "base 70.0, oracle 71.0", REPRODUCED)
-
-
-# --- pages of a folder
-
-SPEC = """
-title = "Mine"
-data = "clinc150"
-learner = ["cosine-paper", "cosine"]
-labels = ["oracle", "base"]
-seeds = 2
-"""
-
-
-@pytest.fixture
-def folder(tmp_path):
-    spec = experiments.read("mine", SPEC)
-    with Folder(tmp_path / "results") as opened:
-        for cell in spec.cells:
-            good = 0.7 if (cell.learner == "cosine") == (cell.labels == "oracle") else 0.5
-            result = done(cell, good) if cell.seed == 0 else failed(cell, "no room <b>")
-            opened.write(f"runs/{cell.digest}.json", json.dumps(result))
-    return opened
-
-
-def test_the_page_says_how_it_was_made_and_everything_on_it(folder):
-    spec = experiments.read("mine", SPEC)
-    text = pages.markdown([spec, experiments.spec("drop")], folder.path, command="reticent bench mine.toml --page x.md")
-    assert text.startswith("# Results\n")
-    assert "Written by `reticent bench mine.toml --page x.md`, never by hand. NOT PRIVATE" in text
-    assert "4 runs, 12 s of one core in all." in text
-    assert "## Findings\n" in text
-    behind = text.split("## Where ours is behind the paper's method")[1].split("## ")[0].split("\n")
-    assert [line for line in behind if line] == [
-        "- epsilon 1, Cosine Classifier, Base Dataset, clinc150: 50.0, the paper's method 70.0."
-    ]
-    assert text.count("Ours is behind") == 0
-    assert "## Mine" in text
-    assert "50.0 [1 of 2 seeds] [1 failed]" in text
-    assert "*not run here*" in text  # drop
-    assert "Python 3, m, 2 cores, 1 thread(s) a run" in text
-    assert "Runs by a digest of the code that made them: not written down 4." in text
-
-
-def test_runs_of_other_code_are_counted(folder):
-    spec = experiments.read("mine", SPEC)
-    assert pages.by_other_code([spec, spec], folder.path) == 4  # all that came to their end
-    by_code = dict(zip((cell for cell in spec.cells if cell.seed == 0), (one_run.code(), "an older one"), strict=False))
-    with folder as opened:
-        for cell, made_by in by_code.items():
-            result = done(cell, 0.5, digests={"data": "", "learner": "", "code": made_by})
-            opened.write(f"runs/{cell.digest}.json", json.dumps(result))
-    assert pages.by_other_code([spec], folder.path) == 3
-    text = pages.markdown([spec], folder.path, command="")
-    (line,) = [line for line in text.splitlines() if line.startswith("Runs by a digest of the code")]
-    assert all(part in line for part in (f"{one_run.code()} 1", "an older one 1", "not written down 2"))
-
-
-def test_a_page_of_nothing_is_a_page(tmp_path):
-    with pytest.raises(errors.InvalidValue, match="holds no results"):
-        pages.markdown([], tmp_path, command="")
-    with Folder(tmp_path / "results"):
-        pass
-    assert "Nowhere." in pages.markdown([], tmp_path / "results", command="reticent bench")
-
-
-def test_json_holds_everything_for_scripts(folder):
-    spec = experiments.read("mine", SPEC)
-    facts = json.loads(json.dumps(pages.json([spec], folder.path, Outcome(4, 1, {"icd10cm": "is not there"}))))
-    assert (facts["private"], facts["ran"], facts["failed"]) == (False, 4, 1)
-    assert facts["missing"] == {"icd10cm": "is not there"}
-    assert facts["findings"][0]["verdict"] == NOT_REPRODUCED
-    assert facts["tables"]["mine"][0]["columns"][-1] == "Base Dataset"
-
-
-def test_the_list_counts_what_is_done_and_failed(folder):
-    entries = {entry["name"]: entry for entry in pages.listing(folder.path)}
-    assert set(entries) == set(experiments.names())
-    wanted = {cell.digest for cell in experiments.read("mine", SPEC).cells}
-    cells = experiments.spec("labels").cells
-    assert entries["labels"]["runs"] == len(cells)
-    assert entries["labels"]["done"] == entries["labels"]["failed"] == 4 == len(wanted) // 2
-    assert (entries["drop"]["runs"], entries["drop"]["done"]) == (1, 0)
-    folder.write("drop.json", json.dumps({"delta": 1e-7, "curves": []}))
-    again = {entry["name"]: entry for entry in pages.listing(folder.path)}
-    assert again["drop"]["done"] == 1
-    assert entries["labels"]["seconds_left"] > 0
-    assert entries["labels"]["data"] == "clinc150, cifar100-features, icd10cm"
-
-
-def test_the_list_needs_no_folder(tmp_path):
-    assert {entry["done"] for entry in pages.listing(tmp_path / "nothing")} == {0}
-    assert not (tmp_path / "nothing").exists()
-    (tmp_path / "bench.json").write_text('{"format": 1, "version": "0.0.1"}')
-    with pytest.raises(errors.InvalidValue, match=r"reticent 0\.0\.1"):
-        pages.listing(tmp_path)
-
-
-# --- reports
-
-
-def self_contained(text: str) -> bool:
-    return text.startswith("<!doctype html>") and not re.search(r'(src|href)="(?!#)', text) and "@import" not in text
-
-
-def test_the_report_of_results_is_one_file(folder):
-    table = {"title": "Mine", "caption": "", "columns": ["a"], "rows": [["*failed*"]], "notes": []}
-    folder.write("tables/mine.json", json.dumps([table]))
-    text = pages.report(folder.path)
-    assert self_contained(text)
-    assert "and ours beside them" in text
-    assert "<em>failed</em>" in text
-    assert "no room &lt;b&gt;" in text
-    assert "NOT PRIVATE" in text
-
-
-class Encoder:
-    """Weights of the user's own, known by a digest."""
-
-    name, digest = "mine", "0123"
-
-    def __call__(self, inputs: Any) -> np.ndarray:
-        return np.asarray(inputs, dtype=np.float32)
-
-
-@pytest.mark.parametrize("encoder", [None, Encoder()], ids=["features", "an encoder that is not there"])
-def test_the_report_of_a_model_needs_no_encoder(tmp_path, encoder):
-    model = rt.ContinualClassifier(
-        encoder=encoder,
-        labels=rt.PublicLabels(["secret name", "b"]),
-        budget=rt.Budget(epsilon=1.0, delta=1e-5),
-        path=tmp_path / "model",
-    )
-    model.learn_task(np.eye(2, dtype=np.float32), ["b", "b"], name="march")
-    text = pages.report(tmp_path / "model")
-    assert self_contained(text)
-    assert "march" in text
-    assert "secret name" not in text
-
-
-def test_a_folder_of_neither_is_one_sentence(tmp_path):
-    for path in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(errors.InvalidValue, match="holds no results"):
-            pages.report(path)

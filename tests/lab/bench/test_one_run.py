@@ -20,16 +20,17 @@ from reticent.encoders.adapters import last_layer
 from reticent.gate.noise import NoiseSource
 from reticent.lab.baselines.oracles import LabelOracle, NoPrivacy, OracleHeads, experiment
 from reticent.lab.baselines.sequential import BUFFER, Desai, Naive
-from reticent.lab.bench import measures, one_run
-from reticent.lab.bench.experiments import Cell
+from reticent.lab.bench import one_run
 from reticent.lab.bench.measures import Assigned
-from reticent.lab.bench.one_run import policy_of, run
+from reticent.lab.bench.one_run import policy_of, result_of
+from reticent.lab.bench.run import Run
 from reticent.lab.bench.workspace import Workspace
 from reticent.lab.data.datasets import Data, MissingData
 from reticent.lab.data.streams import Stream
 from reticent.privacy import events
+from reticent.released.aggregate import AGGREGATES
 from reticent.sensitive.learners import Learner
-from tests.lab.tiny import CLASSES, DATA, TASKS, WIDTH, Given, cell, write_features
+from tests.lab.tiny import CLASSES, DATA, TASKS, WIDTH, Given, a_run, write_features
 
 BUDGET = rt.Budget(epsilon=8.0, delta=1e-5)
 NAMES = [f"class {i}" for i in range(CLASSES)]
@@ -37,7 +38,7 @@ NAMES = [f"class {i}" for i in range(CLASSES)]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cells")
+    folder = tmp_path_factory.mktemp("one_run")
     return Workspace(write_features(folder / "data"), folder / "out")
 
 
@@ -64,11 +65,11 @@ KINDS = [
 
 @pytest.mark.parametrize("fields", KINDS, ids=lambda fields: " ".join(map(str, fields.values())))
 def test_every_kind_of_run(place, fields):
-    wanted = cell(**fields)
-    result = run(wanted, place)
+    wanted = a_run(**fields)
+    result = result_of(wanted, place)
     json.dumps(result, allow_nan=False)
     assert (result["status"], result["error"], result["format"]) == ("done", None, one_run.FORMAT)
-    assert Cell(**result["cell"]) == wanted
+    assert Run(**result["run"]) == wanted
     # it says that it is not private, whatever it spent
     assert result["private"] is False
     assert result["note"].startswith("NOT PRIVATE")
@@ -91,7 +92,7 @@ def test_every_kind_of_run(place, fields):
     tasks = [row["task"] for row in result["spent"]["ledger"] if row["task"] != BUFFER]
     assert tasks == [f"task {t + 1}" for t in range(wanted.tasks)]
     # what is there for some kinds only
-    assert (set(result["rules"]) == {"argmax", "median", "entropy"}) == (wanted.learner in ("peft", "noncl"))
+    assert (set(result["aggregations"]) == {"argmax", "median", "entropy"}) == (wanted.learner in ("peft", "noncl"))
     assert (result["classes"] is not None) == (wanted.labels == "released")
     if wanted.labels != "released":
         assert result["known"] == CLASSES
@@ -103,17 +104,17 @@ def test_every_kind_of_run(place, fields):
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_one_others(place):
-    once, again, other = (run(cell(seed=seed, epsilon=1.0), place) for seed in (0, 0, 1))
+    once, again, other = (result_of(a_run(seed=seed, epsilon=1.0), place) for seed in (0, 0, 1))
     assert measured(once) == measured(again)
     assert once["matrix"] != other["matrix"]
-    heads = [run(cell(learner="peft", tasks=1), place) for _ in range(2)]
+    heads = [result_of(a_run(learner="peft", tasks=1), place) for _ in range(2)]
     assert measured(heads[0]) == measured(heads[1])
     assert "0x" not in heads[0]["digests"]["learner"]  # an address would differ in every process
 
 
 def test_a_result_says_what_it_was_measured_on(place):
-    result = run(cell(), place)
-    assert result["digests"]["data"] == place.digest(cell())
+    result = result_of(a_run(), place)
+    assert result["digests"]["data"] == place.digest(a_run())
     assert len(result["digests"]["data"]) == 64
     assert re.fullmatch("[0-9a-f]{16}", result["digests"]["code"])
     assert result["environment"]["versions"]["numpy"] == np.__version__
@@ -122,22 +123,22 @@ def test_a_result_says_what_it_was_measured_on(place):
 
 def test_labels_released_were_planned_with_these_chances(place):
     """Classes of 40: at epsilon 8 the mechanism takes all; at 0.2 none."""
-    many = run(cell(labels="released", epsilon=8.0), place)
+    many = result_of(a_run(labels="released", epsilon=8.0), place)
     assert many["known"] == CLASSES
     assert [entry[1] for entry in many["classes"]] == [True] * CLASSES
     assert min(entry[2] for entry in many["classes"]) > 0.99
-    none = run(cell(labels="released", epsilon=0.2), place)
+    none = result_of(a_run(labels="released", epsilon=0.2), place)
     assert none["known"] == 0
     assert max(entry[2] for entry in none["classes"]) < 0.01
     assert none["accuracy"] == 0
-    heads = run(cell(learner="peft", labels="released", epsilon=0.2, tasks=1), place)
-    assert (heads["known"], heads["accuracy"], set(heads["rules"].values())) == (0, 0, {0.0})
+    heads = result_of(a_run(learner="peft", labels="released", epsilon=0.2, tasks=1), place)
+    assert (heads["known"], heads["accuracy"], set(heads["aggregations"].values())) == (0, 0, {0.0})
 
 
 # --- an independent, slow computation
 
 
-def learned_slowly(wanted: Cell, learner: Learner, place: Workspace) -> tuple[rt.ContinualClassifier, np.ndarray]:
+def learned_slowly(wanted: Run, learner: Learner, place: Workspace) -> tuple[rt.ContinualClassifier, np.ndarray]:
     """Learns task after task with the public interface, and asks `predict` for every task after every task."""
     data = place.load(wanted)
     stream = Stream(tasks=wanted.tasks, ratio=wanted.ratio / 100, seed=wanted.seed)
@@ -177,16 +178,16 @@ PEFT = rt.PeftEnsemble(adapter=last_layer, task_size=CLASSES * 40 // TASKS)
     ids=lambda value: " ".join(map(str, value.values())) if isinstance(value, dict) else "",
 )
 def test_the_accuracy_matrix_is_what_predict_says(place, fields, learner):
-    wanted = cell(**fields)
+    wanted = a_run(**fields)
     _, values = learned_slowly(wanted, learner, place)
-    assert np.array(run(wanted, place)["matrix"], dtype=float) == pytest.approx(values, nan_ok=True)
+    assert np.array(result_of(wanted, place)["matrix"], dtype=float) == pytest.approx(values, nan_ok=True)
 
 
-def test_rules_are_those_of_a_classifier_that_aggregates_so(place):
-    wanted = cell(learner="peft", epsilon=8.0)
-    found, data = run(wanted, place)["rules"], place.load(wanted)
-    for name, rule in measures.RULES.items():
-        model, _ = learned_slowly(wanted, replace(PEFT, aggregate=rule), place)
+def test_aggregations_equal_a_classifier_with_that_aggregation(place):
+    wanted = a_run(learner="peft", epsilon=8.0)
+    found, data = result_of(wanted, place)["aggregations"], place.load(wanted)
+    for name, aggregate in AGGREGATES.items():
+        model, _ = learned_slowly(wanted, replace(PEFT, aggregate=aggregate), place)
         assert found[name] == pytest.approx(model.score(data.unseen_inputs, data.unseen_labels.tolist())), name
     assert len(set(found.values())) > 1  # else this test could not fail
 
@@ -216,22 +217,22 @@ def given(tmp_path: Path, data: Data) -> Given:
 )
 def test_a_fifth_of_the_labels_is_not_public(labels, size, gone):
     data = clusters(parents=PARENTS)
-    policy = policy_of(cell(labels=labels), data)
+    policy = policy_of(a_run(labels=labels), data)
     assert isinstance(policy, rt.PublicLabels)
     lost = sorted(set(PARENTS) - set(policy.labels))
     assert (len(policy.labels), len(lost)) == (size, 2)
     for label in lost:
         expected = PARENTS[label] if gone == "branch" else gone
         assert policy.resolve(label, policy.space) == expected
-    assert policy_of(cell(labels=labels, seed=1), data) != policy
+    assert policy_of(a_run(labels=labels, seed=1), data) != policy
     assert [p for p in policy.labels if p in PARENTS] == sorted(set(PARENTS) - set(lost))
 
 
 @pytest.mark.parametrize("labels", ["remap-parent", "remap-unknown", "remap-drop"])
 def test_hierarchies_are_measured_on_public_labels_and_on_parents(tmp_path, labels):
     data = clusters(parents=PARENTS)
-    wanted = cell(data="clusters", labels=labels, learner="cosine")
-    result = run(wanted, given(tmp_path, data))
+    wanted = a_run(data="clusters", labels=labels, learner="cosine")
+    result = result_of(wanted, given(tmp_path, data))
     policy = policy_of(wanted, data)
     assert isinstance(policy, rt.PublicLabels)
     model = rt.ContinualClassifier(labels=policy, budget=BUDGET)
@@ -249,9 +250,9 @@ def test_hierarchies_are_measured_on_public_labels_and_on_parents(tmp_path, labe
     assert result["accuracy"] > 0.5
 
 
-def test_parents_are_right_more_often_than_nothing(tmp_path):
+def test_remapping_to_parents_finds_more_parents_than_unknown(tmp_path):
     by_labels = {
-        labels: run(cell(data="clusters", labels=labels), given(tmp_path, clusters(parents=PARENTS)))["parent"]
+        labels: result_of(a_run(data="clusters", labels=labels), given(tmp_path, clusters(parents=PARENTS)))["parent"]
         for labels in ("remap-parent", "remap-unknown")
     }
     assert by_labels["remap-parent"] > by_labels["remap-unknown"]
@@ -259,29 +260,29 @@ def test_parents_are_right_more_often_than_nothing(tmp_path):
 
 def test_a_hierarchy_is_needed():
     with pytest.raises(errors.InvalidValue, match="clusters has no hierarchy"):
-        policy_of(cell(labels="remap-parent"), clusters())
+        policy_of(a_run(labels="remap-parent"), clusters())
 
 
 def test_public_labels_are_as_many_as_the_name_says():
     for times in (10, 1000):
-        policy = policy_of(cell(labels=f"public-{times}x"), clusters())
+        policy = policy_of(a_run(labels=f"public-{times}x"), clusters())
         assert isinstance(policy, rt.PublicLabels)
         assert len(policy.labels) == 10 * times
         assert set(clusters().labels.tolist()) < set(policy.labels)
 
 
 def test_shares_are_in_percent():
-    assert policy_of(cell(labels="released", share=2.5), clusters()) == rt.ReleasedLabels.paper(share=0.025)
-    assert policy_of(cell(labels="released"), clusters()) == rt.ReleasedLabels()
+    assert policy_of(a_run(labels="released", share=2.5), clusters()) == rt.ReleasedLabels.paper(share=0.025)
+    assert policy_of(a_run(labels="released"), clusters()) == rt.ReleasedLabels()
 
 
 def test_data_may_say_which_labels_come_together(tmp_path):
     home = {f"leaf {i}": i % 5 for i in range(10)}
-    result = run(cell(data="clusters", tasks=5), given(tmp_path, clusters(home=home)))
+    result = result_of(a_run(data="clusters", tasks=5), given(tmp_path, clusters(home=home)))
     assert len(result["matrix"]) == 5
     orders = set()
     for seed in range(4):
-        assigned = Assigned(cell(tasks=5, seed=seed), clusters(home=home), clusters().labels)
+        assigned = Assigned(a_run(tasks=5, seed=seed), clusters(home=home), clusters().labels)
         together = {assigned.homes[f"leaf {i}"] == assigned.homes[f"leaf {i + 5}"] for i in range(5)}
         assert together == {True}
         assert sorted(assigned.homes[f"leaf {i}"] for i in range(5)) == list(range(5))
@@ -293,21 +294,23 @@ def test_data_may_say_which_labels_come_together(tmp_path):
 def test_a_task_without_test_examples_is_refused(tmp_path):
     """Accuracy would be the mean of nothing."""
     with pytest.raises(errors.InvalidValue, match="Use fewer tasks"):
-        run(cell(data="clusters", tasks=11), given(tmp_path, clusters()))
+        result_of(a_run(data="clusters", tasks=11), given(tmp_path, clusters()))
     home = {f"leaf {i}": i % 5 for i in range(10)}
     with pytest.raises(errors.InvalidValue, match="test examples in each of the 10 tasks"):
-        run(cell(data="clusters", tasks=10), given(tmp_path, clusters(home=home)))
+        result_of(a_run(data="clusters", tasks=10), given(tmp_path, clusters(home=home)))
 
 
 def test_labels_that_only_the_test_data_has_are_left_out(tmp_path):
     data = clusters()
     x, y = data.unseen_inputs, np.concatenate([data.unseen_labels[:-1], ["never seen"]])
-    result = run(cell(data="clusters"), given(tmp_path, dataclasses.replace(data, unseen_inputs=x, unseen_labels=y)))
+    result = result_of(
+        a_run(data="clusters"), given(tmp_path, dataclasses.replace(data, unseen_inputs=x, unseen_labels=y))
+    )
     assert result["accuracy"] > 0.5
 
 
 def test_one_task_forgets_nothing(place):
-    result = run(cell(learner="noncl", tasks=1), place)
+    result = result_of(a_run(learner="noncl", tasks=1), place)
     assert result["forgetting"] is None
     assert len(result["matrix"]) == 1
 
@@ -318,31 +321,31 @@ def test_one_task_forgets_nothing(place):
 @pytest.mark.parametrize("name", ["mine", "Mine", "made"])
 def test_a_learner_of_ones_own(place, name):
     """An object, a class or a function: all are the same as ours here, with noise of their own."""
-    result = run(cell(learner=f"tests.lab.learners:{name}"), place)
+    result = result_of(a_run(learner=f"tests.lab.learners:{name}"), place)
     assert result["status"] == "done"
-    assert result["accuracy"] == pytest.approx(run(cell(), place)["accuracy"], abs=0.2)
+    assert result["accuracy"] == pytest.approx(result_of(a_run(), place)["accuracy"], abs=0.2)
 
 
 @pytest.mark.parametrize("name", ["tests.lab.learners:Nobody", "tests.lab.nowhere:Mine"])
-def test_a_learner_that_is_not_there_is_one_sentence(place, name):
+def test_own_learners_that_cannot_be_imported_are_refused(place, name):
     with pytest.raises(errors.InvalidValue, match=f"Expected a learner at {name}"):
-        run(cell(learner=name), place)
+        result_of(a_run(learner=name), place)
 
 
 def test_a_learner_with_labels_of_its_own_has_no_planned_chances(place):
-    result = run(cell(learner="tests.lab.learners:Guesses", labels="released"), place)
+    result = result_of(a_run(learner="tests.lab.learners:Guesses", labels="released"), place)
     assert (result["classes"], result["known"]) == (None, CLASSES)
 
 
-def test_no_learner_spends_past_the_budget_in_silence(place):
+def test_a_learner_that_overspends_is_refused(place):
     with pytest.raises(errors.BudgetExceeded):
-        run(cell(learner="tests.lab.learners:Overspends"), place)
+        result_of(a_run(learner="tests.lab.learners:Overspends"), place)
 
 
 def test_one_head_for_all_tasks_needs_public_labels(place):
     for learner in ("naive", "desai"):
         with pytest.raises(errors.InvalidValue, match="public labels"):
-            run(cell(learner=learner, labels="released"), place)
+            result_of(a_run(learner=learner, labels="released"), place)
 
 
 # --- features and settings that are kept
@@ -350,39 +353,39 @@ def test_one_head_for_all_tasks_needs_public_labels(place):
 
 def test_features_are_encoded_once(tmp_path):
     place = Workspace(write_features(tmp_path / "data"), tmp_path / "out")
-    run(cell(), place)
+    result_of(a_run(), place)
     (file,) = (tmp_path / "out" / "features").glob("*.npy")
     before = file.stat().st_mtime_ns
     stored = np.load(file)
-    data = place.load(cell())
+    data = place.load(a_run())
     assert (stored == np.concatenate([data.inputs, data.unseen_inputs])).all()
-    run(cell(seed=1), place)
+    result_of(a_run(seed=1), place)
     assert file.stat().st_mtime_ns == before
     assert not list(file.parent.glob("*.part*"))
 
 
 def test_missing_data_says_what_to_do(tmp_path):
     with pytest.raises(MissingData, match=r"needs cifar100_efficientnet_lite0.npz in the data folder \(--data\)"):
-        run(cell(), Workspace(tmp_path, tmp_path / "out"))
+        result_of(a_run(), Workspace(tmp_path, tmp_path / "out"))
     with pytest.raises(MissingData, match="Expected a CSV file"):
-        run(cell(data=str(tmp_path / "no.csv")), Workspace(tmp_path, tmp_path / "out"))
+        result_of(a_run(data=str(tmp_path / "no.csv")), Workspace(tmp_path, tmp_path / "out"))
 
 
 def test_features_alone_cannot_be_trained_through(place):
     with pytest.raises(errors.InvalidValue, match="has features alone"):
-        run(cell(learner="peft", adapter="film"), place)
+        result_of(a_run(learner="peft", adapter="film"), place)
 
 
 @pytest.mark.slow
 def test_the_papers_peft_is_tuned_once(tmp_path):
     place = Workspace(write_features(tmp_path / "data"), tmp_path / "out")
-    first = run(cell(learner="peft-paper"), place)
+    first = result_of(a_run(learner="peft-paper"), place)
     (file,) = (tmp_path / "out" / "tuned").glob("*.json")
     settings, before = json.loads(file.read_text()), file.stat().st_mtime_ns
     assert settings["for"] == [DATA, 8.0, 0, "last_layer", TASKS, 0.0]
     assert f"clip_norm={settings['clip_norm']!r}" in first["digests"]["learner"]
     assert settings["tuning"] in first["spent"]["statement"]
-    again = run(cell(learner="peft-paper", labels="released", share=10.0), place)
+    again = result_of(a_run(learner="peft-paper", labels="released", share=10.0), place)
     assert again["status"] == "done"
     assert file.stat().st_mtime_ns == before
 
@@ -423,7 +426,7 @@ def test_a_buffer_that_was_never_filled_is_voided(tmp_path):
     assert {s.row for s in model.statement().spends if s.voided is not None} == {memory}
 
 
-def test_a_release_that_left_the_ledger_but_not_the_process_begins_anew(half_way):
+def test_a_published_release_that_is_lost_makes_the_run_start_again(half_way):
     ledger = half_way._open_ledger()
     ledger.publish(ledger.spend(events.Gaussian(noise_multiplier=4.0), task="task 2", private=False))
     ledger.close()
@@ -455,9 +458,9 @@ class Interrupted(BaseException):
 
 
 @pytest.mark.slow
-def test_a_run_through_the_encoder_goes_on_where_it_was_killed(texts, tmp_path, monkeypatch):
-    wanted = cell(data="texts", learner="desai", adapter="film", tasks=2)
-    whole = run(wanted, given(tmp_path / "whole", texts))
+def test_a_run_through_the_encoder_resumes_where_it_was_killed(texts, tmp_path, monkeypatch):
+    wanted = a_run(data="texts", learner="desai", adapter="film", tasks=2)
+    whole = result_of(wanted, given(tmp_path / "whole", texts))
     place = given(tmp_path / "killed", texts)
     learn, learned = Desai.learn_task, []
 
@@ -470,11 +473,11 @@ def test_a_run_through_the_encoder_goes_on_where_it_was_killed(texts, tmp_path, 
 
     monkeypatch.setattr(Desai, "learn_task", killed)
     with pytest.raises(Interrupted):
-        run(wanted, place)
+        result_of(wanted, place)
     folder = place.out / "unfinished" / wanted.digest
     before = {file.name: file.read_bytes() for file in folder.glob("releases/*.safetensors")}
     assert len(before) == 1
-    again = run(wanted, place)
+    again = result_of(wanted, place)
     assert learned == ["task 1", "task 2", "task 2"]
     assert measured(again) == measured(whole)
     rows = [(row["task"], row["voided"]) for row in again["spent"]["ledger"]]
@@ -484,8 +487,8 @@ def test_a_run_through_the_encoder_goes_on_where_it_was_killed(texts, tmp_path, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fields", [{"epsilon": None}, {"labels": "oracle"}], ids=["no privacy", "oracle"])
-def test_what_no_budget_holds_also_trains_through_the_encoder(texts, tmp_path, fields):
-    result = run(cell(data="texts", learner="peft", adapter="film", tasks=2, **fields), given(tmp_path, texts))
+def test_runs_without_limit_also_train_through_the_encoder(texts, tmp_path, fields):
+    result = result_of(a_run(data="texts", learner="peft", adapter="film", tasks=2, **fields), given(tmp_path, texts))
     assert result["spent"]["epsilon"] is None
     assert "NOT PRIVATE" in result["spent"]["statement"]
 
@@ -503,23 +506,24 @@ def write_texts(file: Path) -> Path:
 @pytest.mark.slow
 def test_a_csv_file_of_ones_own(tmp_path):
     file = write_texts(tmp_path / "mine.csv")
-    result = run(cell(data=str(file), text="words", label="topic", tasks=2), Workspace(tmp_path, tmp_path / "out"))
+    result = result_of(
+        a_run(data=str(file), text="words", label="topic", tasks=2), Workspace(tmp_path, tmp_path / "out")
+    )
     assert result["accuracy"] > 0.8
     assert sum(sum(map(bool, row)) for row in result["matrix"]) <= 3
     with pytest.raises(MissingData, match=r"columns of mine.csv"):
-        run(cell(data=str(file), text="wrods", label="topic", tasks=2), Workspace(tmp_path, tmp_path / "out"))
+        result_of(a_run(data=str(file), text="wrods", label="topic", tasks=2), Workspace(tmp_path, tmp_path / "out"))
 
 
 @pytest.mark.slow
-def test_a_killed_process_that_trained_minilm_goes_on(tmp_path):
+def test_a_killed_process_that_trained_minilm_resumes(tmp_path):
     file = write_texts(tmp_path / "mine.csv")
-    fields = asdict(cell(data=str(file), text="words", label="topic", tasks=2, learner="peft", adapter="film"))
-    place, wanted = Workspace(tmp_path, tmp_path / "out"), Cell(**fields)
+    fields = asdict(a_run(data=str(file), text="words", label="topic", tasks=2, learner="peft", adapter="film"))
+    place, wanted = Workspace(tmp_path, tmp_path / "out"), Run(**fields)
     code = (
-        "import sys, json; from pathlib import Path; from reticent.lab.cells import run; "
-        "from reticent.lab.workspace import Workspace; "
-        "from reticent.lab.experiments import Cell; "
-        "run(Cell(**json.loads(sys.argv[1])), Workspace(Path(sys.argv[2]), Path(sys.argv[2]) / 'out'))"
+        "import sys, json; from pathlib import Path; from reticent.lab.bench.one_run import result_of; "
+        "from reticent.lab.bench.workspace import Workspace; from reticent.lab.bench.run import Run; "
+        "result_of(Run(**json.loads(sys.argv[1])), Workspace(Path(sys.argv[2]), Path(sys.argv[2]) / 'out'))"
     )
     started = subprocess.Popen([sys.executable, "-c", code, json.dumps(fields), str(tmp_path)])
     manifest = place.out / "unfinished" / wanted.digest / "manifest.json"
@@ -529,7 +533,7 @@ def test_a_killed_process_that_trained_minilm_goes_on(tmp_path):
     assert started.wait() == -signal.SIGKILL, "it was done before it could be killed"
     released = {f.name: f.stat().st_mtime_ns for f in manifest.parent.glob("releases/*.safetensors")}
     assert len(released) == 1
-    result = run(wanted, place)
+    result = result_of(wanted, place)
     spent = [(row["task"], row["voided"] is None) for row in result["spent"]["ledger"]]
     assert [task for task, counts in spent if counts] == ["task 1", "task 2"]
-    assert measured(result) == measured(run(wanted, Workspace(tmp_path, tmp_path / "other")))
+    assert measured(result) == measured(result_of(wanted, Workspace(tmp_path, tmp_path / "other")))

@@ -1,17 +1,16 @@
 """Tables: statistics of known numbers, the paper's beside ours, and what was not run says so."""
 
-import re
 import statistics
 from typing import Any
 
 import pytest
 
-from reticent.lab.bench import experiments, tables
-from reticent.lab.bench.estimates import Estimates, duration
-from reticent.lab.bench.experiments import Cell, Spec, read, spec
+from reticent.lab.bench import specs, tables
 from reticent.lab.bench.one_run import failed
+from reticent.lab.bench.run import Run
+from reticent.lab.bench.specs import Spec, read, spec
 from reticent.lab.bench.tables import spread
-from reticent.lab.bench.typeset import Table, latex, markdown
+from reticent.lab.bench.typeset import Table
 from tests.lab.tiny import by_digest, done
 
 # --- statistics
@@ -34,76 +33,6 @@ def test_numbers_over_seeds(values, statistic, metric, text):
     assert spread(values, statistic, metric) == text
 
 
-def test_durations_are_rounded_for_people():
-    assert [duration(s) for s in (0, 59.4, 61, 3_599, 3_600, 36_000)] == [
-        "0 s",
-        "59 s",
-        "1 min",
-        "60 min",
-        "1.0 h",
-        "10.0 h",
-    ]
-
-
-def test_estimates_follow_what_was_measured_here():
-    cell = Cell(data="clinc150", learner="cosine")
-    guess = Estimates().seconds([cell])
-    seen = Estimates(by_digest([done(cell, 0.5, seconds={"learn": 40.0, "evaluate": 2.0})]))
-    assert seen.seconds([Cell(data="clinc150", learner="cosine", seed=7, epsilon=8.0)]) == 42.0 != guess
-    assert seen.seconds([cell, cell]) == 84.0
-    other = Cell(data="icd10cm", learner="cosine")
-    assert seen.seconds([other]) == Estimates().seconds([other])
-    seen.add(failed(cell, "no"))
-    assert seen.seconds([cell]) == 42.0
-    film = Cell(data="clinc150", learner="peft", adapter="film")
-    assert Estimates().seconds([film]) > 100 * guess
-
-
-# --- the paper's numbers
-
-
-def one(made: Table, **where: str) -> dict[str, str]:
-    """The only row that has these entries, by its headings."""
-    rows = [dict(zip(made.columns, row, strict=True)) for row in made.rows]
-    (row,) = [row for row in rows if all(row[heading] == entry for heading, entry in where.items())]
-    return row
-
-
-COSINE, PEFT, NAIVE, NONCL = "Cosine Classifier", "PEFT Ensemble", "Naive", "Non-CL, all data at once"
-CIFAR, IMAGENET = "paper, split-cifar100", "paper, split-imagenet-r"
-
-
-@pytest.mark.parametrize(
-    ("name", "metric", "row", "column", "printed"),
-    [
-        ("labels", 0, ("1", COSINE, CIFAR), "Base Dataset", "72.3 (72.0, 72.5)"),
-        ("labels", 0, ("8", PEFT, f"{IMAGENET}, film"), "Release Labels", "64.0 (61.5, 65.4)"),
-        ("sizes", 0, ("1", PEFT, f"{IMAGENET}, film"), "Public Labels 1000x", "27.8 (27.4, 35.4)"),
-        ("share", 0, ("1", COSINE, IMAGENET), "share 50", "52.9 (52.6, 52.9) at epsilon 8"),
-        ("share", 1, ("1", COSINE, CIFAR), "share 2.5", "90 (87, 93)"),
-        ("blurry", 0, ("1", PEFT, "Base Dataset", f"{CIFAR}, film"), "ratio 50", "77.6 (48.2, 79.5)"),
-        ("blurry", 0, ("8", PEFT, "Release Labels", f"{CIFAR}, film"), "ratio 100", "86.0 (84.8, 86.1)"),
-        ("domain-shift", 0, (COSINE, CIFAR), "epsilon 1", "72.78 ± 0.51"),
-        ("domain-shift", 0, (PEFT, f"{IMAGENET}, last_layer"), "no privacy", "48.16 ± 12.8"),
-        ("domain-shift", 1, (NAIVE, "paper, five-datasets"), "epsilon 8", "90.0 ± 2.0"),
-        ("domain-shift-film", 0, (PEFT, f"{CIFAR}, film"), "epsilon 8", "85.26 ± 0.633"),
-        ("paper", 0, (NONCL, f"{CIFAR}, film"), "no privacy", "90.68"),
-    ],
-)
-def test_the_papers_numbers_stand_in_their_row_and_column(name, metric, row, column, printed):
-    table = tables.tables(spec(name), {})[metric]
-    (found,) = [entries for entries in table.rows if entries[: len(row)] == row]
-    assert found[table.columns.index(column)] == printed
-
-
-@pytest.mark.parametrize("name", [name for name in experiments.names() if spec(name).paper])
-def test_every_table_that_names_the_paper_shows_numbers_of_it(name):
-    (first, *_) = tables.tables(spec(name), {})
-    printed = [row for row in first.rows if any(entry.startswith("paper, ") for entry in row)]
-    assert len(printed) >= 2
-    assert all(len(row) == len(first.columns) for row in first.rows)
-
-
 # --- what was run
 
 GRID = """
@@ -120,8 +49,15 @@ labels = "released"
 """
 
 
+def one(made: Table, **where: str) -> dict[str, str]:
+    """The only row that has these entries, by its headings."""
+    rows = [dict(zip(made.columns, row, strict=True)) for row in made.rows]
+    (row,) = [row for row in rows if all(row[heading] == entry for heading, entry in where.items())]
+    return row
+
+
 def results(made: Spec, accuracy: Any, **others: Any) -> list[dict[str, Any]]:
-    return [done(cell, accuracy(cell), **others) for cell in made.cells]
+    return [done(run, accuracy(run), **others) for run in made.runs]
 
 
 def test_entries_are_the_statistics_of_their_seeds():
@@ -137,23 +73,23 @@ def test_entries_are_the_statistics_of_their_seeds():
     )
 
 
-def test_what_was_not_run_says_so_with_an_estimate():
+def test_entries_that_were_not_run_show_an_estimate():
     mine = read("mine", GRID)
     (table,) = tables.tables(mine, {})
     assert one(table, source="ours here, clinc150")["Base Dataset"] == "*not run here* (about 10 s)"
-    slow = by_digest([done(mine.cells[0], 0.5, seconds={"learn": 100.0, "evaluate": 20.0})])
-    assert mine.cells[0].learner == "cosine-paper"
+    slow = by_digest([done(mine.runs[0], 0.5, seconds={"learn": 100.0, "evaluate": 20.0})])
+    assert mine.runs[0].learner == "cosine-paper"
     row = one(tables.tables(mine, slow)[0], source="the paper's method here, clinc150")
     assert row["Base Dataset"] == "50.0 [1 of 5 seeds]"
     assert row["Release Labels"].startswith("*not run here* (about ")
 
 
-def test_failures_are_said_and_counted():
+def test_failures_are_shown_and_counted():
     mine = read("mine", GRID)
-    ours = [cell for cell in mine.cells if (cell.learner, cell.labels) == ("cosine", "base")]
-    all_bad = by_digest([failed(cell, "no") for cell in ours])
+    ours = [run for run in mine.runs if (run.learner, run.labels) == ("cosine", "base")]
+    all_bad = by_digest([failed(run, "no") for run in ours])
     assert one(tables.tables(mine, all_bad)[0], source="ours here, clinc150")["Base Dataset"] == "*failed*"
-    some = by_digest([failed(ours[0], "no"), *(done(cell, 0.5) for cell in ours[1:])])
+    some = by_digest([failed(ours[0], "no"), *(done(run, 0.5) for run in ours[1:])])
     row = one(tables.tables(mine, some)[0], source="ours here, clinc150")
     assert row["Base Dataset"] == "50.0 (50.0, 50.0) [4 of 5 seeds] [1 failed]"
 
@@ -171,11 +107,11 @@ def test_the_best_share_is_shown_as_a_whole():
     mine = read("mine", SPLIT + 'share = [10, 50]\nmetrics = ["accuracy", "known", "forgetting"]')
     good = {10.0: [0.1, 0.9, 0.2, 0.2, 0.2], 50.0: [0.3, 0.3, 0.3, 0.3, 0.3]}
 
-    def result(cell: Cell) -> dict[str, Any]:
-        share = cell.share or 0.0
-        return done(cell, good[share][cell.seed], known=int(100 - share), forgetting=share / 100)
+    def result(run: Run) -> dict[str, Any]:
+        share = run.share or 0.0
+        return done(run, good[share][run.seed], known=int(100 - share), forgetting=share / 100)
 
-    runs = by_digest([result(cell) for cell in mine.cells])
+    runs = by_digest([result(run) for run in mine.runs])
     accuracy, known, forgetting = tables.tables(mine, runs)
     where = {"source": "the paper's method here, clinc150"}
     assert one(accuracy, **where)["Release Labels"] == "30.0 (30.0, 30.0)"
@@ -206,7 +142,7 @@ def test_runs_that_differ_in_more_than_their_seed_are_not_mixed(line, names):
     runs = by_digest(
         [
             done(c, 0.2 if (c.adapter, c.ratio) in (("last_layer", 0.0), ("last_layer", 10.0)) else 0.8)
-            for c in mine.cells
+            for c in mine.runs
         ]
     )
     (table,) = tables.tables(mine, runs)
@@ -222,22 +158,20 @@ def test_streams_of_two_lengths_are_not_mixed():
 
 
 def test_no_entry_of_any_packaged_spec_mixes_runs():
-    for name in experiments.names():
+    for name in specs.names():
         found = spec(name)
         for lines in tables.groups(found, "accuracy", {}).values():
             for columns in lines.values():
                 for group in columns.values():
                     assert (
-                        len(
-                            {(c.data, c.learner, c.labels, c.epsilon, c.ratio, c.adapter, c.tasks) for c in group.cells}
-                        )
+                        len({(c.data, c.learner, c.labels, c.epsilon, c.ratio, c.adapter, c.tasks) for c in group.runs})
                         == 1
                     ), name
-                    seeds = [(c.seed, c.share) for c in group.cells]
+                    seeds = [(c.seed, c.share) for c in group.runs]
                     assert len(set(seeds)) == len(seeds)
 
 
-def test_columns_may_be_tasks_or_rules():
+def test_columns_may_be_tasks_or_aggregations():
     mine = read("mine", 'data = "clinc150"\nlearner = "peft"\ncolumns = "task"\nstatistic = "minmax"\ntasks = 3')
     runs = by_digest(results(mine, lambda c: 0.9, curve=[0.1, 0.2, 0.3]))
     (table,) = tables.tables(mine, runs)
@@ -245,22 +179,22 @@ def test_columns_may_be_tasks_or_rules():
     assert table.notes == ("The paper shows this in a figure, without numbers.",)
     row = one(table, source="ours here, clinc150")
     assert [row[f"task {t}"] for t in (1, 2, 3)] == ["10.0 (10.0, 10.0)", "20.0 (20.0, 20.0)", "30.0 (30.0, 30.0)"]
-    mine = read("mine", 'data = "clinc150"\nlearner = "peft"\ncolumns = "rule"\nseeds = 1')
-    runs = by_digest(results(mine, lambda c: 0.9, rules={"argmax": 0.5, "median": 0.6}))
+    mine = read("mine", 'data = "clinc150"\nlearner = "peft"\ncolumns = "aggregation"\nseeds = 1')
+    runs = by_digest(results(mine, lambda c: 0.9, aggregations={"argmax": 0.5, "median": 0.6}))
     row = one(tables.tables(mine, runs)[0], source="ours here, clinc150")
     assert (row["argmax"], row["median"], row["entropy"]) == ("50.0", "60.0", "-")
 
 
-def test_a_learner_of_ones_own_is_called_so():
+def test_own_learners_are_labelled_yours():
     mine = read("mine", 'data = "clinc150"\nlearner = ["lab.mine:Best", "naive", "noncl"]\nseeds = 1')
     (table,) = tables.tables(mine, by_digest(results(mine, lambda c: 0.5)))
     assert one(table, classifier="lab.mine:Best")["source"] == "yours, clinc150"
     assert one(table, classifier="Naive")["source"] == "baseline here, clinc150"
 
 
-def test_runs_that_were_made_elsewhere_say_where():
+def test_notes_name_the_origin_of_runs_made_elsewhere():
     mine = read("mine", 'data = "clinc150"\nlearner = "peft"')
-    runs = [{**done(c, 0.5), **({"origin": "made by a script"} if c.seed < 2 else {})} for c in mine.cells]
+    runs = [{**done(c, 0.5), **({"origin": "made by a script"} if c.seed < 2 else {})} for c in mine.runs]
     assert tables.tables(mine, by_digest(runs))[0].notes == ("2 run(s): made by a script",)
 
 
@@ -282,10 +216,10 @@ def test_ours_is_behind_exactly_where_it_is():
     )
 
 
-def test_behind_in_forgetting_is_to_forget_more_and_says_so():
+def test_behind_in_forgetting_means_forgetting_more():
     mine = read("mine", GRID + 'metrics = ["accuracy", "forgetting"]\nstatistic = "mean"')
     runs = by_digest(
-        [done(c, 0.5, forgetting=0.1 if (c.learner == "cosine") == (c.labels == "base") else 0.3) for c in mine.cells]
+        [done(c, 0.5, forgetting=0.1 if (c.learner == "cosine") == (c.labels == "base") else 0.3) for c in mine.runs]
     )
     accuracy, forgetting = tables.tables(mine, runs)
     assert accuracy.notes == ()
@@ -297,7 +231,7 @@ def test_behind_in_forgetting_is_to_forget_more_and_says_so():
 
 def test_nothing_is_behind_what_was_not_run():
     mine = read("mine", GRID)
-    ours = by_digest([done(c, 0.1) for c in mine.cells if c.learner == "cosine"])
+    ours = by_digest([done(c, 0.1) for c in mine.runs if c.learner == "cosine"])
     assert tables.tables(mine, ours)[0].notes == ()
 
 
@@ -311,70 +245,8 @@ def test_behind_is_by_the_middle_value():
     assert statistics.mean(spread_out) < 0.6
 
 
-# --- experiments without data
-
-
-def test_attack_and_drop_show_what_their_files_hold():
-    point = {
-        "target": "scikit-learn",
-        "game": "the only one",
-        "epsilon": 1.0,
-        "trials": 10_000,
-        "accuracy": 1.0,
-        "interval": [0.98, 1.0],
-        "bound": 0.73,
-        "broken": True,
-    }
-    (attack,) = tables.tables(spec("attack"), {}, extra={"attack.json": {"points": [point]}}.get)
-    assert attack.rows == (("scikit-learn", "the only one", "1", "1.000", "0.980 to 1.000", "0.730", "leaks"),)
-    assert "10,000 games; limits are exact, at confidence 0.999999." in attack.caption
-    curve = {"epsilon": 0.5, "mechanism": "ours", "sizes": [1, 10], "probability": [1.0, 0.25]}
-    (drop,) = tables.tables(spec("drop"), {}, extra={"drop.json": {"delta": 1e-7, "curves": [curve]}}.get)
-    assert (drop.columns, drop.rows) == (("epsilon", "mechanism", "1", "10"), (("0.5", "ours", "1.000", "0.250"),))
-    for name in ("attack", "drop"):
-        (empty,) = tables.tables(spec(name), {})
-        assert empty.rows[0][0].startswith("*not run here*")
-
-
 def test_the_panel_of_blurry_streams_is_beside_their_table():
     panel = {"clinc150": {"50": [60.0, 10.0, 20.0]}, "another": {"50": [1.0, 1.0]}}
     made = tables.tables(spec("blurry"), {}, extra={"streams.json": panel}.get)
     assert made[1].rows == (("clinc150", "50", "60.0", "15.0"),)
     assert len(tables.tables(spec("blurry"), {})) == 1
-
-
-# --- text
-
-HOSTILE = Table("50 % & more", "A_b.", ("a|b", "c"), (("x|y", "1 ± 2"), ("#$&%_{}~^", "*failed*")), ("A note.",))
-
-
-def cells_of(line: str) -> list[str]:
-    return re.split(r"(?<!\\)\|", line)[1:-1]
-
-
-def test_markdown_has_as_many_cells_in_every_line():
-    text = markdown(HOSTILE)
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    assert [len(cells_of(line)) for line in lines] == [2, 2, 2, 2]
-    assert lines[0] == "| a\\|b | c |"
-    assert lines[1] == "|---|---|"
-    assert text.endswith("- A note.\n")
-    for found in map(spec, experiments.names()):
-        for table in tables.tables(found, {}):
-            shown = [line for line in markdown(table).splitlines() if line.startswith("|")]
-            assert {len(cells_of(line)) for line in shown} == {len(table.columns)}
-
-
-def test_latex_escapes_what_is_special():
-    text = latex(HOSTILE)
-    assert r"\caption{50 \% \& more. A\_b.}" in text
-    assert r"x|y & 1 $\pm$ 2 \\" in text
-    assert r"\#\$\&\%\_\{\}\~{}\^{} & failed \\" in text
-    assert r"\begin{tabular}{ll}" in text
-    for found in map(spec, experiments.names()):
-        for table in tables.tables(found, {}):
-            body = latex(table).split("\\midrule\n")[1].split("\\bottomrule")[0]
-            for line in body.splitlines():
-                assert len(re.split(r"(?<!\\)&", line)) == len(table.columns)
-                assert line.endswith("\\\\")
-                assert not re.search(r"(?<!\\)[#%_]", line)

@@ -56,7 +56,7 @@ def test_rows_without_a_label_are_left_out(tmp_path):
         (f"{ROWS}{'x' * (csv.field_size_limit() + 1)},money\n".encode(), "mine.csv cannot be read: field larger than"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path, content, sentence):
+def test_unusable_csv_files_are_refused_in_one_line(tmp_path, content, sentence):
     with pytest.raises(MissingData) as refusal:
         load(tmp_path, content)
     assert sentence in str(refusal.value)
@@ -68,7 +68,7 @@ def test_columns_must_be_named(tmp_path, columns):
         load(tmp_path, ROWS.encode(), **columns)
 
 
-def test_a_folder_is_no_file(tmp_path):
+def test_a_folder_named_like_a_csv_file_is_refused(tmp_path):
     (tmp_path / "mine.csv").mkdir()
     with pytest.raises(MissingData, match="Expected a CSV file of public data at"):
         datasets.load(str(tmp_path / "mine.csv"), tmp_path, text="note", label="queue")

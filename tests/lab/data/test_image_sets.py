@@ -99,7 +99,7 @@ def test_fine_labels_not_coarse_ones(tmp_path):
     assert image_sets.split_cifar100(tmp_path).labels.tolist() == ["42"]
 
 
-def test_other_columns_and_sizes_are_refused_in_a_sentence(tmp_path):
+def test_other_columns_and_sizes_are_refused(tmp_path):
     path = tmp_path / "cifar100" / "train-0.parquet"
     write_parquet(path, [(coloured(1), 5)], image="picture")
     with pytest.raises(InvalidValue, match=r"Expected a column image or img .* in train-0\.parquet"):
@@ -179,7 +179,7 @@ def test_the_encoder_takes_what_the_loaders_give(tmp_path):
 
 
 @pytest.mark.usefixtures("_without_the_hub")
-def test_a_missing_data_set_is_one_sentence(tmp_path):
+def test_missing_image_sets_are_refused_in_one_line(tmp_path):
     with pytest.raises(MissingData) as cifar:
         image_sets.split_cifar100(tmp_path)
     assert str(cifar.value) == (
@@ -221,7 +221,7 @@ def test_the_hub_fills_what_the_folder_lacks(tmp_path, monkeypatch):
     assert (first_pixels(data.unseen_inputs), data.unseen_labels.tolist()) == ([[2, 0, 253]], ["8"])
 
 
-def test_a_hub_without_a_connection_is_the_same_sentence(tmp_path, monkeypatch):
+def test_hub_without_connection_is_refused_like_missing_data(tmp_path, monkeypatch):
     pytest.importorskip("datasets", reason="datasets is not installed (reticent[bench])")
     source = image_sets._Source(title="CIFAR-100", folder="cifar100", hub="no/such")
     monkeypatch.setattr(image_sets, "_CIFAR100", source)

@@ -4,7 +4,6 @@ import pytest
 import reticent as rt
 from reticent import errors
 from reticent.lab.data.streams import Stream
-from reticent.lab.evaluation import AccuracyMatrix
 
 LABELS = np.repeat([f"class {i}" for i in range(20)], 500)
 
@@ -63,7 +62,7 @@ def test_split_keeps_names_and_rows():
         assert (LABELS[features[:, 0]] == labels).all()
 
 
-def test_streams_can_be_seen(tmp_path):
+def test_streams_can_be_plotted(tmp_path):
     from reticent.report import plots
 
     plots.examples_by_task(Stream(tasks=5, ratio=0.5, seed=3).examples(LABELS)).save(tmp_path / "stream.png")
@@ -74,14 +73,6 @@ def test_streams_can_be_seen(tmp_path):
 def test_bad_streams_are_refused(bad):
     with pytest.raises(errors.InvalidValue, match="Expected"):
         Stream(**bad)
-
-
-def test_metrics():
-    values = np.array([[0.9, np.nan, np.nan], [0.8, 0.7, np.nan], [0.85, 0.9, 0.6]])
-    matrix = AccuracyMatrix(values)
-    assert matrix.average_accuracy == pytest.approx((0.85 + 0.9 + 0.6) / 3)
-    assert matrix.forgetting == pytest.approx(((0.9 - 0.85) + (0.7 - 0.9)) / 2)
-    assert AccuracyMatrix(np.array([[0.5]])).forgetting == 0.0
 
 
 @pytest.mark.slow

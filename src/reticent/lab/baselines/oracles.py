@@ -42,7 +42,9 @@ class LabLedger(Ledger):
         return True
 
 
-def experiment(learner: Learner, labels: Policy, *, budget: Budget) -> ContinualClassifier:
+def experiment(
+    learner: Learner, labels: Policy, *, budget: Budget, encoder: Encode | None = None
+) -> ContinualClassifier:
     """Returns a classifier for a non-private learner, with a ledger that lets it.
 
     Example:
@@ -51,7 +53,7 @@ def experiment(learner: Learner, labels: Policy, *, budget: Budget) -> Continual
         >>> "NOT PRIVATE" in model.privacy_statement()
         True
     """
-    model = ContinualClassifier(learner=learner, labels=labels, budget=budget)
+    model = ContinualClassifier(encoder=encoder, learner=learner, labels=labels, budget=budget)
     model._directory = Directory.create(None, labels, learner.rule, budget, ledger=LabLedger)
     return model
 

@@ -1,54 +1,53 @@
 """How long a run takes: to say what is left, and what was not run."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from reticent.lab.bench.experiments import Cell
+from reticent.lab.bench import catalogue
+from reticent.lab.bench.run import FILM, Result, Results, Run
 
-Run = Mapping[str, Any]
 Key = tuple[Any, ...]
 
-# Seconds of one run of ten tasks on one core of a small machine, where nothing similar has been run here yet.
-_SECONDS = {"cosine": 2.0, "peft": 15.0, "naive": 10.0, "desai": 60.0, "noncl": 15.0, "film": 1_400.0}
-_TIMES = {"cifar100-features": 3.0, "icd10cm": 1.5}
-WITHOUT_DATA = {"attack": 10.0, "drop": 1.0}  # of experiments that have no cells
+_DATA_FACTORS = {"cifar100-features": 3.0, "icd10cm": 1.5}
+_LABEL_FACTORS = {"public-10x": 8.0, "public-1000x": 20.0}
+WITHOUT_DATA = {"attack": 10.0, "drop": 1.0}  # of experiments that have no runs
 
 
 @dataclass
 class Estimates:
-    """How long cells take: as long as similar ones did here, else as on the machine this was written on."""
+    """How long runs take: as long as similar ones did here, else as long as the catalogue of learners says."""
 
-    runs: Mapping[str, Run] = field(default_factory=dict)
-    _seen: dict[Key, tuple[float, int]] = field(default_factory=dict)  # seconds in all, and of how many runs
+    results: Results = field(default_factory=dict)
+    _seen: dict[Key, tuple[float, int]] = field(default_factory=dict)  # total seconds, and of how many runs
 
     def __post_init__(self) -> None:
-        for result in self.runs.values():
+        for result in self.results.values():
             self.add(result)
 
-    def add(self, result: Run) -> None:
-        """Learns from a run."""
+    def add(self, result: Result) -> None:
+        """Learns from a result."""
         if result["status"] == "done":
-            kind = _like(Cell(**result["cell"]))
-            total, runs = self._seen.get(kind, (0.0, 0))
-            self._seen[kind] = total + result["seconds"]["learn"] + result["seconds"]["evaluate"], runs + 1
+            kind = _like(Run(**result["run"]))
+            total, count = self._seen.get(kind, (0.0, 0))
+            self._seen[kind] = total + result["seconds"]["learn"] + result["seconds"]["evaluate"], count + 1
 
-    def seconds(self, cells: Iterable[Cell]) -> float:
-        """Returns the expected processor time of all."""
-        return sum(self._one(cell) for cell in cells)
+    def seconds(self, runs: Iterable[Run]) -> float:
+        """Returns the expected processor time of all these runs."""
+        return sum(self._one(run) for run in runs)
 
-    def _one(self, cell: Cell) -> float:
-        seen = self._seen.get(_like(cell))
+    def _one(self, run: Run) -> float:
+        seen = self._seen.get(_like(run))
         if seen is not None:
             return seen[0] / seen[1]
-        kind = "film" if cell.adapter == "film" else cell.family
-        wide = {"public-10x": 8.0, "public-1000x": 20.0}.get(cell.labels, 1.0) if cell.learner != "cosine" else 1.0
-        tuned = 6.0 if cell.learner == "peft-paper" else 1.0
-        return _SECONDS.get(kind, 15.0) * _TIMES.get(cell.data, 1.0) * wide * tuned
+        entry = catalogue.entry(run.learner)
+        seconds = entry.film_seconds if run.adapter == FILM else entry.seconds
+        labels = _LABEL_FACTORS.get(run.labels, 1.0) if entry.grows_with_labels else 1.0
+        return seconds * _DATA_FACTORS.get(run.data, 1.0) * labels
 
 
-def _like(cell: Cell) -> Key:
-    return cell.data, cell.learner, cell.adapter, cell.labels, cell.tasks, cell.share is None
+def _like(run: Run) -> Key:
+    return run.data, run.learner, run.adapter, run.labels, run.tasks, run.share is None
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""What a learned stream is worth: accuracy after each task, aggregation rules, labels released, what was spent."""
+"""What a learned stream is worth: accuracy after each task, under each aggregation, labels released, what was spent."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,18 +9,16 @@ import numpy.typing as npt
 
 from reticent.classifier import ContinualClassifier
 from reticent.lab.baselines.sequential import Latest
-from reticent.lab.bench.experiments import DELTA, Cell
+from reticent.lab.bench.run import DELTA, Run
 from reticent.lab.data.datasets import Data
 from reticent.lab.data.streams import Stream
 from reticent.lab.evaluation import AccuracyMatrix
 from reticent.privacy import events, selection
 from reticent.privacy.events import Event
-from reticent.released import aggregate
-from reticent.released.aggregate import Aggregate, Logits
+from reticent.released.aggregate import AGGREGATES, Aggregate, Logits, argmax
 from reticent.released.ensemble import Ensemble
 from reticent.released.model import Model
 
-RULES = {"argmax": aggregate.argmax, "median": aggregate.median, "entropy": aggregate.entropy}
 _MEASURED_AT_EVERY_TASK = 20_000  # labels; above, only after the last task: each measure goes through all of them
 
 Strings = npt.NDArray[np.str_]
@@ -29,16 +27,16 @@ Strings = npt.NDArray[np.str_]
 class Assigned:
     """Which training example is in which task, and which task is the home of each label."""
 
-    def __init__(self, cell: Cell, data: Data, labels: Strings) -> None:
+    def __init__(self, run: Run, data: Data, labels: Strings) -> None:
         if data.home is None:
-            stream = Stream(tasks=cell.tasks, ratio=cell.ratio / 100, seed=cell.seed)
+            stream = Stream(tasks=run.tasks, ratio=run.ratio / 100, seed=run.seed)
             self.task, self.homes = stream.tasks_of(labels), stream.homes(labels)
         else:  # the data says which labels come together; the seed says in which order
-            order = np.random.default_rng(cell.seed).permutation(max(data.home.values()) + 1)
-            joined = {label: int(order[home]) * cell.tasks // len(order) for label, home in data.home.items()}
+            order = np.random.default_rng(run.seed).permutation(max(data.home.values()) + 1)
+            joined = {label: int(order[home]) * run.tasks // len(order) for label, home in data.home.items()}
             self.homes = {label: joined[label] for label in np.unique(labels).tolist()}
             self.task = np.array([joined[label] for label in labels.tolist()], dtype=np.int64)
-        self.tasks = cell.tasks
+        self.tasks = run.tasks
 
     def examples(self, labels: Strings) -> dict[str, npt.NDArray[np.int64]]:
         """Returns how many examples each label has in each task."""
@@ -48,7 +46,7 @@ class Assigned:
 
 
 def measured(
-    cell: Cell,
+    run: Run,
     data: Data,
     model: ContinualClassifier,
     inputs: Any,
@@ -57,25 +55,25 @@ def measured(
 ) -> dict[str, Any]:
     """Returns accuracy on each task's test data after each task, and what follows from it."""
     at = np.array([stream.homes.get(label, -1) for label in truth.tolist()])
-    values = np.full((cell.tasks, cell.tasks), np.nan)
+    values = np.full((run.tasks, run.tasks), np.nan)
     answers = np.zeros(0, dtype=object)
     logits = _logits(model, inputs)
     for t, answers in _answers(model, inputs, logits):
         right = answers == truth.astype(object)
-        if cell.labels.startswith("remap-"):
+        if run.labels.startswith("remap-"):
             right = right & np.isin(truth, model.classes_.astype(str))
         values[t, : t + 1] = [_mean(right[at == i]) for i in range(t + 1)]
     matrix = AccuracyMatrix(values)
-    whole = bool(np.isfinite(values[np.tril_indices(cell.tasks)]).all())
+    whole = bool(np.isfinite(values[np.tril_indices(run.tasks)]).all())
     measured: dict[str, Any] = {
         "accuracy": matrix.average_accuracy,
-        "forgetting": matrix.forgetting if whole and cell.tasks > 1 else None,
+        "forgetting": matrix.forgetting if whole and run.tasks > 1 else None,
         "matrix": [[None if np.isnan(v) else float(v) for v in row] for row in values],
         "curve": [None if np.isnan(v) else float(v) for v in matrix.after_each_task],
-        "rules": _by_rule(model, logits, truth),
+        "aggregations": _by_aggregation(model, logits, truth),
         "known": len(set(model.classes_.tolist()) & set(np.unique(data.labels).tolist())),
     }
-    if cell.labels.startswith("remap-"):
+    if run.labels.startswith("remap-"):
         measured |= _with_parents(data, model, answers, truth)
     return measured
 
@@ -86,7 +84,7 @@ def _answers(
     logits: Sequence[Logits],
 ) -> Iterator[tuple[int, npt.NDArray[np.object_]]]:
     """Yields the answers after each task; after the last alone where the label space is huge."""
-    full = model._model()
+    full = model.directory.model
     rule = full.rule
     if isinstance(rule, Ensemble | Latest):
         for t in range(len(full.releases)):
@@ -104,12 +102,12 @@ def _answers(
 
 def _logits(model: ContinualClassifier, inputs: Any) -> list[Logits]:
     """Returns what each task's head says of the test data: computed once, however often it is aggregated."""
-    full = model._model()
+    full = model.directory.model
     rule = full.rule.inner if isinstance(full.rule, Latest) else full.rule
     if not isinstance(rule, Ensemble):
         return []
     embedded = rule.scorer(full.releases, full.labels).embed(inputs, model.encoder)
-    alone = replace(rule, aggregate=aggregate.argmax)
+    alone = replace(rule, aggregate=argmax)
     logits = []
     for t, release in enumerate(full.releases):
         scorer = alone.scorer([release], full.labels)
@@ -128,12 +126,12 @@ def _best(logits: Sequence[Logits], merge: Aggregate) -> npt.NDArray[np.int64]:
     return best
 
 
-def _by_rule(model: ContinualClassifier, logits: Sequence[Logits], truth: Strings) -> dict[str, float]:
-    """Returns the final accuracy under each aggregation rule, of an ensemble."""
-    full = model._model()
+def _by_aggregation(model: ContinualClassifier, logits: Sequence[Logits], truth: Strings) -> dict[str, float]:
+    """Returns the final accuracy of an ensemble under each aggregation function."""
+    full = model.directory.model
     if not isinstance(full.rule, Ensemble):
         return {}
-    return {name: _mean(full.names(_best(logits, rule)) == truth) for name, rule in RULES.items()}
+    return {name: _mean(full.names(_best(logits, merge)) == truth) for name, merge in AGGREGATES.items()}
 
 
 def _with_parents(
@@ -154,10 +152,10 @@ def _mean(right: Any) -> float:
 
 
 def classes(
-    cell: Cell, model: ContinualClassifier, examples: Mapping[str, npt.NDArray[np.int64]]
+    run: Run, model: ContinualClassifier, examples: Mapping[str, npt.NDArray[np.int64]]
 ) -> list[list[Any]] | None:
     """Returns size, whether it was released, and the planned chance of that, for each label of released ones."""
-    if cell.labels != "released" or cell.epsilon is None:
+    if run.labels != "released" or run.epsilon is None:
         return None
     releasing = _releasing(model.releases[-1].event)
     if releasing is None:
@@ -179,11 +177,11 @@ def _releasing(event: Event) -> events.LabelSelection | events.JointGaussian | e
     return _releasing(event.parts[0]) if isinstance(event, events.Composed) else None
 
 
-def spent(cell: Cell, model: ContinualClassifier) -> dict[str, Any]:
+def spent(run: Run, model: ContinualClassifier) -> dict[str, Any]:
     """Returns the ledger of a run and what it amounts to; None where that is infinite."""
     statement = model.statement()
     return {
-        "epsilon": None if cell.endless else statement.now.epsilon,
+        "epsilon": None if run.spends_without_limit else statement.now.epsilon,
         "delta": DELTA,
         "statement": statement.text(),
         "ledger": statement.json()["rows"],

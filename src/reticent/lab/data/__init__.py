@@ -1,1 +1,1 @@
-"""Public data for experiments, and how it is cut into streams of tasks."""
+"""Public data sets for experiments, and how they become streams of tasks. Nothing here is for sensitive data."""

@@ -114,27 +114,43 @@ def load(name: str, folder: Path, *, text: str | None = None, label: str | None 
         reticent.lab.data.datasets.MissingData: No data set is called mnist-1d. There are clinc150, cifar100-features, \
 icd10cm, split-cifar100, split-imagenet-r, five-datasets, or a path that ends in .csv.
     """
+    check(name, folder)
     if name.endswith(".csv"):
         return _csv(Path(name), text, label)
-    if name in _FILES and not (folder / _FILES[name]).exists():
-        raise MissingData(
-            f"{name} needs {_FILES[name]} in the data folder (--data); see docs/reproducing-the-paper.md."
-        )
     if name == CLINC150:
         return _clinc150(folder)
     if name == CIFAR100:
         return _cifar100(folder)
     if name == ICD10CM:
         return _icd10cm()
-    if name in NAMES:
-        from reticent.lab.data import image_sets
+    from reticent.lab.data import image_sets
 
-        return {
-            SPLIT_CIFAR100: image_sets.split_cifar100,
-            SPLIT_IMAGENET_R: image_sets.split_imagenet_r,
-            FIVE_DATASETS: image_sets.five_datasets,
-        }[name](folder)
-    raise MissingData(f"No data set is called {name}. There are {', '.join(NAMES)}, or a path that ends in .csv.")
+    return {
+        SPLIT_CIFAR100: image_sets.split_cifar100,
+        SPLIT_IMAGENET_R: image_sets.split_imagenet_r,
+        FIVE_DATASETS: image_sets.five_datasets,
+    }[name](folder)
+
+
+def check(name: str, folder: Path) -> None:
+    """Refuses a data set that is not there, as far as its name and its file tell; `load` also refuses what is in it.
+
+    Args:
+        name: One of `NAMES`, or the path of a CSV file.
+        folder: Where the files of named data sets lie.
+
+    Example:
+        >>> check("icd10cm", Path("."))
+    """
+    if name.endswith(".csv"):
+        if not Path(name).is_file():
+            raise MissingData(f"Expected a CSV file of public data at {name}; there is none.")
+    elif name not in NAMES:
+        raise MissingData(f"No data set is called {name}. There are {', '.join(NAMES)}, or a path that ends in .csv.")
+    elif name in _FILES and not (folder / _FILES[name]).exists():
+        raise MissingData(
+            f"{name} needs {_FILES[name]} in the data folder (--data); see docs/reproducing-the-paper.md."
+        )
 
 
 def digest(data: Data) -> str:
@@ -194,8 +210,6 @@ def _csv(path: Path, text: str | None, label: str | None) -> Data:
 
 def _table(path: Path) -> tuple[list[str], list[list[str]]]:
     """Returns heading and rows of a CSV file, all of one length."""
-    if not path.is_file():
-        raise MissingData(f"Expected a CSV file of public data at {path}; there is none.")
     rows: list[list[str]] = []
     try:
         with path.open(newline="", encoding="utf-8-sig") as lines:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from reticent import errors, readers
 from reticent.lab.data.datasets import FIVE_DATASETS, SPLIT_CIFAR100, SPLIT_IMAGENET_R, Data, MissingData
+from reticent.numerics.rows import take
 
 ENCODER = "hf:google/vit-base-patch16-224-in21k"
 _HELD_OUT = 0.2
@@ -114,8 +115,7 @@ def split_imagenet_r(folder: Path, seed: int = 0) -> Data:
     test = np.zeros(len(images), dtype=np.bool_)
     test[np.random.default_rng(seed).permutation(len(images))[: round(_HELD_OUT * len(images))]] = True
     kept, held = np.flatnonzero(~test), np.flatnonzero(test)
-    parts = [images[i] for i in kept], [images[i] for i in held]
-    return Data(SPLIT_IMAGENET_R, parts[0], labels[kept], parts[1], labels[held], ENCODER)
+    return Data(SPLIT_IMAGENET_R, take(images, kept), labels[kept], take(images, held), labels[held], ENCODER)
 
 
 def five_datasets(folder: Path) -> Data:

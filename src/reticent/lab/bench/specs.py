@@ -1,125 +1,52 @@
-"""Experiments as values: a cell is one run, a spec is a table's worth of them, read from a small TOML file."""
+"""Specs: experiments as values, a table's worth of runs each, read from small TOML files."""
 
-import functools
-import hashlib
 import itertools
-import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from reticent import errors
-from reticent.budget import Budget
-from reticent.lab.bench import paper_numbers
+from reticent.lab.bench import catalogue, paper_numbers
+from reticent.lab.bench.run import ADAPTERS, LABELS, NONE, Run
 
 SEEDS = 5
 SEEDS_AT_MOST = 1_000_000
-TASKS = 10
 SHARE = 10.0
-DELTA = 1e-5
-NONE = "none"  # epsilon without privacy, since TOML has no null
 
-LEARNERS = ("cosine-paper", "cosine", "peft-paper", "peft", "naive", "desai", "noncl")
-LABELS = (
-    "oracle",
-    "base",
-    "public-10x",
-    "public-1000x",
-    "released",
-    "remap-parent",
-    "remap-unknown",
-    "remap-drop",
-)
-ADAPTERS = ("last_layer", "film")
 STATISTICS = ("median", "minmax", "mean")
 METRICS = ("accuracy", "forgetting", "known", "public", "parent", "seconds")
 AXES = ("data", "learner", "labels", "epsilon", "ratio", "share", "adapter")
-COLUMNS = (*AXES[2:6], "task", "rule")
+COLUMNS = (*AXES[2:6], "task", "aggregation")
 KINDS = ("grid", "attack", "drop")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One run: a stream of tasks, learned once.
-
-    Args:
-        data: A data set of `lab.datasets`, or a CSV file.
-        learner: One of `LEARNERS`, or the user's own as "module:object".
-        labels: One of `LABELS`: where the label space comes from.
-        epsilon: None for no privacy.
-        ratio: Blurry sample ratio in percent; 0 is disjoint.
-        share: Percent of the budget that the paper's split gives to released labels; None where nothing is split.
-        adapter: Where PEFT trains.
-        tasks: Length of the stream; 1 for "noncl".
-        seed: Of split, class order and noise.
-        text: Column of a CSV file.
-        label: Column of a CSV file.
-
-    Example:
-        >>> Cell(data="clinc150", learner="cosine").name
-        'clinc150 cosine base epsilon 1 seed 0'
-    """
-
-    data: str
-    learner: str
-    labels: str = "base"
-    epsilon: float | None = 1.0
-    ratio: float = 0.0
-    share: float | None = None
-    adapter: str = "last_layer"
-    tasks: int = TASKS
-    seed: int = 0
-    text: str | None = None
-    label: str | None = None
-
-    @functools.cached_property
-    def digest(self) -> str:
-        """Names its files: the same cell of two specs is run once."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:20]
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        parts = [
-            self.data,
-            self.learner,
-            self.labels,
-            f"epsilon {NONE if self.epsilon is None else f'{self.epsilon:g}'}",
-        ]
-        parts += [f"ratio {self.ratio:g}"] if self.ratio else []
-        parts += [f"share {self.share:g}"] if self.share is not None else []
-        parts += [self.adapter] if self.adapter != "last_layer" else []
-        return " ".join([*parts, f"seed {self.seed}"])
-
-    @property
-    def budget(self) -> Budget:
-        """What a run may spend; without privacy it is only written on the ledger."""
-        return Budget(epsilon=8.0 if self.epsilon is None else self.epsilon, delta=DELTA)
-
-    @property
-    def endless(self) -> bool:
-        """Whether a run spends without end: it has no privacy, or reads its labels off the data."""
-        return self.epsilon is None or self.labels == "oracle"
-
-    @property
-    def family(self) -> str:
-        """The learner, whether in the paper's mode or ours."""
-        return self.learner.removesuffix("-paper")
+# The specs that run without a network and a GPU, in the order of the paper.
+OFFLINE = (
+    "attack",
+    "drop",
+    "labels",
+    "share",
+    "sizes",
+    "blurry",
+    "hierarchy",
+    "desai",
+    "aggregation",
+    "domain-shift",
+    "domain-shift-film",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """An experiment: which cells, and how a table shows them.
+    """An experiment: which runs, and how a table shows them.
 
     Args:
         name: Of the file, without its ending.
         title: Of the table.
-        cells: All runs, in order.
-        kind: "grid" for cells; "attack" and "drop" need no data.
-        paper: The paper's tables to show beside, by file name in `lab/paper`.
+        runs: All of them, in order.
+        kind: "grid" for runs; "attack" and "drop" need no data.
+        paper: The paper's tables to show beside, by file name in `lab/bench/paper`.
         columns: The axis across the table; the others go down.
         statistic: As the paper reports it: "median" (second worst and second best seed), "minmax" or "mean" (std).
         metrics: What is measured.
@@ -131,7 +58,7 @@ class Spec:
 
     name: str
     title: str
-    cells: tuple[Cell, ...] = ()
+    runs: tuple[Run, ...] = ()
     kind: str = "grid"
     paper: tuple[str, ...] = ()
     columns: str = "labels"
@@ -160,29 +87,29 @@ def spec(name: str) -> Spec:
 
 
 def narrowed(spec: Spec, *, seeds: int | None = None, only: Sequence[str] = ()) -> Spec:
-    """Returns the spec with fewer cells: the first seeds, and only some data sets, learners or adapters.
+    """Returns the spec with fewer runs: the first seeds, and only some data sets, learners or adapters.
 
     Example:
-        >>> len(narrowed(spec("aggregation"), seeds=1, only=["clinc150", "peft"]).cells)
+        >>> len(narrowed(spec("aggregation"), seeds=1, only=["clinc150", "peft"]).runs)
         2
     """
     limit = SEEDS_AT_MOST if seeds is None else errors.whole("seeds", seeds, at_least=1)
-    learners = {name for name in only if name in LEARNERS or ":" in name}
+    learners = {name for name in only if catalogue.is_known(name)}
     adapters = set(only) & set(ADAPTERS)
     chosen = {"learner": learners, "adapter": adapters, "data": set(only) - learners - adapters}
     kept = (
-        cell
-        for cell in spec.cells
-        if cell.seed < limit and all(not names or getattr(cell, axis) in names for axis, names in chosen.items())
+        run
+        for run in spec.runs
+        if run.seed < limit and all(not names or getattr(run, axis) in names for axis, names in chosen.items())
     )
-    return replace(spec, cells=tuple(kept))
+    return replace(spec, runs=tuple(kept))
 
 
 def read(name: str, text: str) -> Spec:
     """Returns the spec that a TOML text describes.
 
     Example:
-        >>> [cell.learner for cell in read("mine", 'data = "clinc150", learner = "cosine"'.replace(",", chr(10))).cells]
+        >>> [run.learner for run in read("mine", 'data = "clinc150", learner = "cosine"'.replace(",", chr(10))).runs]
         ['cosine', 'cosine', 'cosine', 'cosine', 'cosine']
         >>> read("mine", 'lerner = ["cosine"]')
         Traceback (most recent call last):
@@ -206,7 +133,7 @@ def read(name: str, text: str) -> Spec:
     made = Spec(
         name=name,
         **{"title": name, **chosen},
-        cells=_cells(name, [{**stored, **given} for given in grids]) if grid else (),
+        runs=_runs(name, [{**stored, **given} for given in grids]) if grid else (),
     )
     _check(all(table in paper_numbers.TABLES for table in made.paper), name, "paper", paper_numbers.TABLES)
     _check(made.columns in COLUMNS, name, "columns", COLUMNS)
@@ -215,11 +142,11 @@ def read(name: str, text: str) -> Spec:
     return made
 
 
-_TABLE_KEYS = tuple(field.name for field in fields(Spec) if field.name not in ("name", "cells"))
+_TABLE_KEYS = tuple(field.name for field in fields(Spec) if field.name not in ("name", "runs"))
 
 
-def _cells(name: str, grids: Sequence[Mapping[str, Any]]) -> tuple[Cell, ...]:
-    cells: dict[Cell, None] = {}
+def _runs(name: str, grids: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:
+    runs: dict[Run, None] = {}
     for grid in grids:
         rest = {key: value for key, value in grid.items() if key not in (*AXES, "seeds")}
         _refuse_unknown(name, set(rest) - {"tasks", "text", "label"})
@@ -231,14 +158,17 @@ def _cells(name: str, grids: Sequence[Mapping[str, Any]]) -> tuple[Cell, ...]:
             raise errors.InvalidValue(f'Spec {name}: a share buys labels; expected labels = "released" beside it.')
         seeds = range(errors.whole("seeds", grid.get("seeds", SEEDS), at_least=1))
         for values in itertools.product(*axes.values(), seeds):
-            cells[_cell(name, {**dict(zip([*axes, "seed"], values, strict=True)), **rest})] = None
-    return tuple(cells)
+            runs[_run(name, {**dict(zip([*axes, "seed"], values, strict=True)), **rest})] = None
+    return tuple(runs)
 
 
-def _cell(name: str, values: dict[str, Any]) -> Cell:
+def _run(name: str, values: dict[str, Any]) -> Run:
     for key in ("data", "learner", "labels", "adapter", "text", "label"):
         if not isinstance(values.get(key, ""), str):
             raise errors.InvalidValue(f"Spec {name}: expected {key} to be text.")
+    learner = values["learner"]
+    _check(catalogue.is_known(learner), name, "learner", (*catalogue.names(), "module:object"))
+    entry = catalogue.entry(learner)
     epsilon = values.get("epsilon", 1.0)
     numbers = {"epsilon": None if epsilon == NONE else errors.real("epsilon", epsilon, above=0, below=100)}
     if "ratio" in values:
@@ -246,18 +176,17 @@ def _cell(name: str, values: dict[str, Any]) -> Cell:
     released = values.get("labels") == "released"
     if "share" in values:
         numbers["share"] = errors.real("share", values["share"], above=0, below=100) if released else None
-    elif values["learner"].endswith("-paper") and released:
+    elif entry.origin == catalogue.PAPER and released:
         numbers["share"] = SHARE
-    cell = Cell(**{**values, **numbers, **({"tasks": 1} if values["learner"] == "noncl" else {})})
-    _check(cell.learner in LEARNERS or ":" in cell.learner, name, "learner", (*LEARNERS, "module:object"))
-    _check(cell.labels in LABELS, name, "labels", LABELS)
-    if ":" in cell.learner and cell.endless:
+    run = Run(**{**values, **numbers, **({"tasks": 1} if entry.one_task else {})})
+    _check(run.labels in LABELS, name, "labels", LABELS)
+    if entry.origin == catalogue.OWN and run.spends_without_limit:
         raise errors.InvalidValue(
             f"Spec {name}: a learner of your own has no mode without privacy, and no label oracle."
         )
-    _check(cell.adapter in ADAPTERS, name, "adapter", ADAPTERS)
-    errors.whole("tasks", cell.tasks, at_least=1)
-    return cell
+    _check(run.adapter in ADAPTERS, name, "adapter", ADAPTERS)
+    errors.whole("tasks", run.tasks, at_least=1)
+    return run
 
 
 def _values(value: object) -> list[Any]:

@@ -2,39 +2,38 @@
 
 import itertools
 import re
-from dataclasses import asdict
 
 import pytest
 
 from reticent import errors
-from reticent.lab.bench import experiments, findings
-from reticent.lab.bench.experiments import Cell, narrowed, read, spec
+from reticent.lab.bench import specs
 from reticent.lab.bench.paper_numbers import paper_values
+from reticent.lab.bench.specs import narrowed, read, spec
 from reticent.lab.data import datasets
 
 GRID = 'data = "clinc150"\nlearner = "cosine"\n'
 
 
-@pytest.mark.parametrize("name", experiments.names())
+@pytest.mark.parametrize("name", specs.names())
 def test_every_packaged_spec_says_what_it_runs(name):
     found = spec(name)
     assert found.name == name
     assert found.title != name  # for people
-    assert (found.kind == "grid") == bool(found.cells)
-    assert len({cell.digest for cell in found.cells}) == len(found.cells)
-    assert {cell.data for cell in found.cells} <= set(datasets.NAMES)
+    assert (found.kind == "grid") == bool(found.runs)
+    assert len({run.digest for run in found.runs}) == len(found.runs)
+    assert {run.data for run in found.runs} <= set(datasets.NAMES)
     assert sum(len(paper_values(table)) for table in found.paper) > 0 or not found.paper
 
 
 def test_everything_offline_needs_no_network():
-    assert set(findings.OFFLINE) < set(experiments.names())
-    data = {cell.data for name in findings.OFFLINE for cell in spec(name).cells}
+    assert set(specs.OFFLINE) < set(specs.names())
+    data = {run.data for name in specs.OFFLINE for run in spec(name).runs}
     assert data == {"clinc150", "cifar100-features", "icd10cm"}
 
 
 def test_a_paper_table_that_is_named_has_numbers_in_the_columns_of_its_spec():
-    for found in map(spec, experiments.names()):
-        columns = {getattr(cell, found.columns, None) for cell in found.cells}
+    for found in map(spec, specs.names()):
+        columns = {getattr(run, found.columns, None) for run in found.runs}
         for table in found.paper:
             assert any(getattr(value, found.columns) in columns for value in paper_values(table)), (found.name, table)
 
@@ -44,8 +43,8 @@ def test_a_grid_is_a_product():
         "mine", 'data = ["clinc150", "icd10cm"]\nlearner = ["cosine", "peft"]\nepsilon = [1, "none"]\nseeds = 3'
     )
     axes = itertools.product(["clinc150", "icd10cm"], ["cosine", "peft"], [1.0, None], range(3))
-    assert [(c.data, c.learner, c.epsilon, c.seed) for c in made.cells] == list(axes)
-    assert {(c.labels, c.ratio, c.share, c.adapter, c.tasks) for c in made.cells} == {
+    assert [(c.data, c.learner, c.epsilon, c.seed) for c in made.runs] == list(axes)
+    assert {(c.labels, c.ratio, c.share, c.adapter, c.tasks) for c in made.runs} == {
         ("base", 0.0, None, "last_layer", 10)
     }
 
@@ -54,7 +53,7 @@ def test_grids_add_up_and_override_what_is_above_them():
     text = (
         GRID + 'tasks = 4\nseeds = 2\n[[grid]]\nlabels = ["base", "released"]\n[[grid]]\ntasks = 1\nlabels = "base"\n'
     )
-    assert [(c.labels, c.tasks, c.seed) for c in read("mine", text).cells] == [
+    assert [(c.labels, c.tasks, c.seed) for c in read("mine", text).runs] == [
         ("base", 4, 0),
         ("base", 4, 1),
         ("released", 4, 0),
@@ -64,35 +63,21 @@ def test_grids_add_up_and_override_what_is_above_them():
     ]
 
 
-def test_a_cell_that_two_grids_ask_for_is_there_once():
+def test_a_run_that_two_grids_ask_for_is_there_once():
     twice = read("mine", GRID + "[[grid]]\nepsilon = [1, 8]\n[[grid]]\nepsilon = 1\n")
-    assert len(twice.cells) == 2 * experiments.SEEDS
+    assert len(twice.runs) == 2 * specs.SEEDS
 
 
-def test_the_same_cell_of_two_specs_has_the_same_digest():
+def test_the_same_run_of_two_specs_has_the_same_digest():
     one, two = (
-        {c.digest: c for c in spec(name).cells if (c.data, c.learner, c.epsilon) == ("clinc150", "cosine", 1)}
+        {c.digest: c for c in spec(name).runs if (c.data, c.learner, c.epsilon) == ("clinc150", "cosine", 1)}
         for name in ("labels", "sizes")
     )
     shared = set(one) & set(two)
     assert {one[key].labels for key in shared} == {"oracle", "base", "public-1000x"}
     assert all(one[key] == two[key] for key in shared)
     whole, real = read("a", GRID + "epsilon = 1\nratio = 10"), read("b", GRID + "epsilon = 1.0\nratio = 10.0")
-    assert [c.digest for c in whole.cells] == [c.digest for c in real.cells]
-
-
-@pytest.mark.parametrize("field", list(asdict(Cell(data="d", learner="cosine"))))
-def test_every_field_of_a_cell_is_in_its_digest(field):
-    plain = Cell(data="d", learner="cosine")
-    other = {**asdict(plain), field: 3 if field in ("tasks", "seed") else 3.5 if field in ("ratio", "share") else "x"}
-    assert Cell(**other).digest != plain.digest
-
-
-def test_names_are_for_people_and_tell_cells_apart():
-    cells = {cell for name in experiments.names() for cell in spec(name).cells if cell.tasks == 10}
-    assert len({cell.name for cell in cells}) == len(cells)
-    named = Cell(data="d", learner="peft", epsilon=None, ratio=10.0, share=2.5, adapter="film", seed=3)
-    assert named.name == "d peft base epsilon none ratio 10 share 2.5 film seed 3"
+    assert [c.digest for c in whole.runs] == [c.digest for c in real.runs]
 
 
 @pytest.mark.parametrize(
@@ -106,9 +91,9 @@ def test_names_are_for_people_and_tell_cells_apart():
 )
 def test_only_the_papers_released_labels_have_a_share_by_default(learner, labels, share):
     made = read("mine", f'data = "clinc150"\nlearner = "{learner}"\nlabels = "{labels}"')
-    assert {cell.share for cell in made.cells} == {share}
+    assert {run.share for run in made.runs} == {share}
     both = f'data = "clinc150"\nlearner = "{learner}"\nlabels = ["{labels}", "released"]\nshare = [2.5, 50]'
-    given = {(cell.labels, cell.share) for cell in read("mine", both).cells}
+    given = {(run.labels, run.share) for run in read("mine", both).runs}
     assert given == {(labels, None)} - {("released", None)} | {("released", 2.5), ("released", 50.0)}
 
 
@@ -125,15 +110,15 @@ def test_one_table_or_metric_needs_no_list():
 def test_narrowed_keeps_first_seeds_and_what_is_named():
     whole = spec("labels")
     assert narrowed(whole) == whole
-    assert {c.seed for c in narrowed(whole, seeds=2).cells} == {0, 1}
+    assert {c.seed for c in narrowed(whole, seeds=2).runs} == {0, 1}
     few = narrowed(whole, only=["clinc150", "icd10cm", "cosine"])
-    assert few.cells == tuple(c for c in whole.cells if c.data != "cifar100-features" and c.learner == "cosine")
+    assert few.runs == tuple(c for c in whole.runs if c.data != "cifar100-features" and c.learner == "cosine")
     film = narrowed(spec("paper"), only=["film"])
-    assert {c.adapter for c in film.cells} == {"film"}
-    assert {c.data for c in film.cells} == {"split-cifar100", "split-imagenet-r", "five-datasets"}
+    assert {c.adapter for c in film.runs} == {"film"}
+    assert {c.data for c in film.runs} == {"split-cifar100", "split-imagenet-r", "five-datasets"}
     own = read("mine", 'data = "clinc150"\nlearner = ["a:b", "cosine"]')
-    assert {c.learner for c in narrowed(own, only=["a:b"]).cells} == {"a:b"}
-    assert narrowed(whole, only=["mnist"]).cells == ()
+    assert {c.learner for c in narrowed(own, only=["a:b"]).runs} == {"a:b"}
+    assert narrowed(whole, only=["mnist"]).runs == ()
     assert narrowed(spec("drop"), seeds=1, only=["clinc150"]) == spec("drop")
     with pytest.raises(errors.InvalidValue, match="seeds >= 1"):
         narrowed(whole, seeds=0)
@@ -205,4 +190,4 @@ def test_an_own_learner_is_never_shown_without_privacy(line):
     text = f'data = "clinc150"\nlearner = "mine:Learner"\n{line}'
     with pytest.raises(errors.InvalidValue, match="a learner of your own"):
         read("mine", text)
-    assert read("mine", text.replace(line, "epsilon = 8")).cells
+    assert read("mine", text.replace(line, "epsilon = 8")).runs

@@ -1,0 +1,204 @@
+"""The learners of the benchmark: one entry each, from which specs, tables, time estimates and runs derive.
+
+To compare another learner of the package, add its entry to `ENTRIES`. A learner outside the package needs none: a spec
+names it as "module:object".
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from reticent import errors
+from reticent.encoders.adapters import film, last_layer
+from reticent.lab.baselines.oracles import LabelOracle, NoPrivacy, OracleHeads, without_noise
+from reticent.lab.baselines.sequential import Desai, Naive
+from reticent.lab.bench.run import FILM, Run
+from reticent.sensitive.learners import Cosine, Learner, PeftEnsemble
+from reticent.sensitive.training import Engine
+
+PAPER, OURS, BASELINE, OWN = "the paper's method here", "ours here", "baseline here", "yours"
+FILM_EPOCHS = 8
+
+Tuned = Callable[[PeftEnsemble], PeftEnsemble]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A learner of the benchmark.
+
+    Args:
+        name: As specs write it.
+        family: The paper's mode and ours of one learner are of one family: they share rows of tables.
+        title: Of the family, as tables write it.
+        origin: `PAPER`, `OURS`, `BASELINE` or `OWN`, as tables write it.
+        make: Returns the learner of a run whose tasks have about this many examples; the function it is given
+            completes the paper's PEFT with tuned settings.
+        seconds: Estimate for ten tasks with the encoder frozen, on one core of a small machine.
+        film_seconds: The same for training through the encoder.
+        grows_with_labels: Whether a label space of thousands of labels makes it slower.
+        one_task: Whether it learns all data as one task.
+    """
+
+    name: str
+    family: str
+    title: str
+    origin: str
+    make: Callable[[Run, int, Tuned], Learner]
+    seconds: float = 15.0
+    film_seconds: float = 1_400.0
+    grows_with_labels: bool = True
+    one_task: bool = False
+
+
+# --- how learners are made
+
+
+def _cosine(learner: Cosine) -> Callable[[Run, int, Tuned], Learner]:
+    def make(run: Run, size: int, tuned: Tuned) -> Learner:
+        if run.epsilon is None:
+            return NoPrivacy(learner.rule)
+        return LabelOracle(learner.rule) if run.labels == "oracle" else learner
+
+    return make
+
+
+def _heads(run: Run, size: int) -> PeftEnsemble:
+    """Returns our PEFT for a run, without noise where the run has no privacy."""
+    peft = PeftEnsemble(adapter=last_layer, task_size=size)
+    if run.adapter == FILM:
+        peft = PeftEnsemble(adapter=film, task_size=size, epochs=FILM_EPOCHS, engine=Engine(rows=16))
+    return _private(run, peft)
+
+
+def _private(run: Run, peft: PeftEnsemble) -> PeftEnsemble:
+    return without_noise(peft) if run.epsilon is None else peft
+
+
+def _with_labels(run: Run, peft: PeftEnsemble) -> Learner:
+    return OracleHeads(peft) if run.labels == "oracle" else peft
+
+
+def _peft(run: Run, size: int, tuned: Tuned) -> Learner:
+    return _with_labels(run, _heads(run, size))
+
+
+def _peft_paper(run: Run, size: int, tuned: Tuned) -> Learner:
+    adapter = film if run.adapter == FILM else last_layer
+    return _with_labels(run, _private(run, tuned(PeftEnsemble.paper(adapter=adapter, task_size=size))))
+
+
+def _naive(run: Run, size: int, tuned: Tuned) -> Learner:
+    return Naive(_heads(run, size))
+
+
+def _desai(run: Run, size: int, tuned: Tuned) -> Learner:
+    return Desai(replace(_heads(run, size), task_size=max(1, round(0.9 * size))), run.tasks, seed=run.seed)
+
+
+ENTRIES = (
+    Entry(
+        name="cosine-paper",
+        family="cosine",
+        title="Cosine Classifier",
+        origin=PAPER,
+        make=_cosine(Cosine.paper()),
+        seconds=2.0,
+    ),
+    Entry(
+        name="cosine",
+        family="cosine",
+        title="Cosine Classifier",
+        origin=OURS,
+        make=_cosine(Cosine()),
+        seconds=2.0,
+        grows_with_labels=False,
+    ),
+    Entry(
+        name="peft-paper",
+        family="peft",
+        title="PEFT Ensemble",
+        origin=PAPER,
+        make=_peft_paper,
+        seconds=90.0,  # it is tuned first
+        film_seconds=8_400.0,
+    ),
+    Entry(name="peft", family="peft", title="PEFT Ensemble", origin=OURS, make=_peft),
+    Entry(name="naive", family="naive", title="Naive", origin=BASELINE, make=_naive, seconds=10.0),
+    Entry(name="desai", family="desai", title="Desai et al.", origin=BASELINE, make=_desai, seconds=60.0),
+    Entry(
+        name="noncl",
+        family="noncl",
+        title="Non-CL, all data at once",
+        origin=BASELINE,
+        make=_peft,
+        one_task=True,
+    ),
+)
+
+
+# --- finding one
+
+
+def names() -> tuple[str, ...]:
+    """Returns the names of all learners of the package, as specs write them."""
+    return tuple(entry.name for entry in ENTRIES)
+
+
+def is_known(name: str) -> bool:
+    """Tells whether a spec may name this learner; one of the user's own is looked for when it is run.
+
+    >>> is_known("cosine"), is_known("my_module:Mine"), is_known("cosinus")
+    (True, True, False)
+    """
+    return name in names() or ":" in name
+
+
+def entry(name: str) -> Entry:
+    """Returns the entry of a learner; one is made for the user's own.
+
+    >>> entry("peft-paper").title, entry("my_module:Mine").origin
+    ('PEFT Ensemble', 'yours')
+    """
+    if ":" in name:
+        return Entry(name=name, family=name, title=name, origin=OWN, make=lambda run, size, tuned: _own(name))
+    found = [entry for entry in ENTRIES if entry.name == name]
+    if not found:
+        raise errors.InvalidValue(f"No learner is called {name}. There are {', '.join(names())}, or module:object.")
+    return found[0]
+
+
+def title(family: str) -> str:
+    """Returns what tables call a family; learners of the user's own are called as specs name them.
+
+    >>> title("cosine"), title("my_module:Mine")
+    ('Cosine Classifier', 'my_module:Mine')
+    """
+    return next((entry.title for entry in ENTRIES if entry.family == family), family)
+
+
+def of_the_paper(name: str) -> str | None:
+    """Returns the paper's mode of a learner of ours, to compare it with; None where there is none.
+
+    >>> of_the_paper("cosine"), of_the_paper("naive")
+    ('cosine-paper', None)
+    """
+    mine = entry(name)
+    return next(
+        (e.name for e in ENTRIES if mine.origin == OURS and e.origin == PAPER and e.family == mine.family), None
+    )
+
+
+def learner_of(run: Run, size: int, tuned: Tuned) -> Learner:
+    """Returns the learner of a run for tasks of about this size; `tuned` completes the paper's PEFT."""
+    return entry(run.learner).make(run, size, tuned)
+
+
+def _own(name: str) -> Learner:
+    """Returns the user's own learner: an object of a module, or what its class or function returns."""
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise errors.InvalidValue(f"Expected a learner at {name}: {error}.") from error
+    learner: Learner = found() if isinstance(found, type) or not hasattr(found, "learn_task") else found
+    return learner

@@ -1,0 +1,113 @@
+"""The results folder of a benchmark: one file per run, the tables made of them, and one runner at a time."""
+
+import json
+from pathlib import Path
+from types import TracebackType, UnionType
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+import reticent
+from reticent import errors
+from reticent.lab.bench.one_run import FORMAT
+from reticent.lab.bench.run import Result
+from reticent.lab.bench.workspace import read
+from reticent.numerics.files import write_whole
+from reticent.released import store
+
+STREAMS = "streams.json"
+_ABOUT = "bench.json"
+_FAILED: dict[str, type | UnionType] = {"run": dict, "status": str, "environment": dict}
+_DONE: dict[str, type | UnionType] = {
+    **_FAILED,
+    "accuracy": float,
+    "forgetting": float | None,
+    "curve": list,
+    "aggregations": dict,
+    "known": int,
+    "seconds": dict,
+    "spent": dict,
+    "digests": dict,
+}
+
+
+class Folder:
+    """A results folder: one JSON file per run, tables, and a lock that admits one runner at a time.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as name, Folder(Path(name) / "results") as folder:
+        ...     len(folder.results())
+        0
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = FileLock(path / "lock")
+
+    def __enter__(self) -> "Folder":
+        """Takes the folder for one runner; refuses one that another holds, another version wrote, or a model is in."""
+        if (self.path / store.MANIFEST).exists():
+            raise errors.InvalidValue(f"{self.path} is a model directory. Choose another --out.")
+        try:
+            (self.path / "runs").mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(blocking=False)
+        except Timeout as error:
+            raise errors.InvalidValue(
+                f"Another runner is at work in {self.path}. Wait for it, or choose another --out."
+            ) from error
+        except OSError as error:
+            raise errors.InvalidValue(f"Cannot write results to {self.path}: {error.strerror}.") from error
+        try:
+            if not (self.path / _ABOUT).exists():
+                self.write(_ABOUT, json.dumps({"format": FORMAT, "version": reticent.__version__}))
+            self.check()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._lock.release()
+
+    def check(self) -> None:
+        """Refuses a folder that holds no results, or those of another version: numbers must be comparable."""
+        file = self.path / _ABOUT
+        if not file.exists():
+            raise errors.InvalidValue(f"{self.path} holds no results. Run: reticent bench NAME --out {self.path}")
+        made, elsewhere = read(file), "Make new ones in another folder: reticent bench NAME --out DIR"
+        if not isinstance(made, dict):
+            raise errors.InvalidValue(f"{file} cannot be read, so the version of these results is unknown. {elsewhere}")
+        if made != {"format": FORMAT, "version": reticent.__version__}:
+            raise errors.InvalidValue(
+                f"{self.path} holds results of reticent {made.get('version')} (format {made.get('format')}); this is "
+                f"{reticent.__version__} (format {FORMAT}). {elsewhere}"
+            )
+
+    def write(self, name: str, text: str) -> None:
+        """Writes a file whole or not at all."""
+        file = self.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, text)
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Returns what a JSON file of the folder holds; None where it is missing or damaged."""
+        found = read(self.path / name)
+        return found if isinstance(found, dict) else None
+
+    def results(self) -> dict[str, dict[str, Any]]:
+        """Returns all results by the digests of their runs; a damaged one counts as not run."""
+        files = sorted((self.path / "runs").glob("*.json"))
+        found = {file.stem: self.read(f"runs/{file.name}") for file in files}
+        return {key: result for key, result in found.items() if result is not None and _whole(result)}
+
+    def tables(self) -> dict[str, list[Any] | None]:
+        """Returns the stored tables of each spec, by its name; None where they are damaged."""
+        found = {file.stem: read(file) for file in sorted((self.path / "tables").glob("*.json"))}
+        return {name: made if isinstance(made, list) else None for name, made in found.items()}
+
+
+def _whole(result: Result) -> bool:
+    """Tells whether a result has all fields that tables and pages read, of the right types."""
+    shapes = _FAILED if result.get("status") == "failed" else _DONE
+    return all(name in result and isinstance(result[name], shape) for name, shape in shapes.items())

@@ -1,0 +1,73 @@
+"""The catalogue of learners: one entry is all that specs, tables, estimates and runs need."""
+
+from dataclasses import replace
+
+import pytest
+
+from reticent import errors
+from reticent.lab.bench import catalogue, specs, tables
+from reticent.lab.bench.catalogue import ENTRIES, Entry, learner_of, of_the_paper
+from reticent.lab.bench.estimates import Estimates
+from reticent.lab.bench.one_run import result_of
+from reticent.lab.bench.workspace import Workspace
+from reticent.sensitive.learners import Cosine, PeftEnsemble
+from tests.lab.tiny import DATA, a_run, by_digest, write_features
+
+
+def untuned(learner: PeftEnsemble) -> PeftEnsemble:
+    return learner
+
+
+def test_names_are_unique_and_families_have_one_title():
+    assert len(set(catalogue.names())) == len(ENTRIES)
+    assert len({entry.family for entry in ENTRIES}) == len({(entry.family, entry.title) for entry in ENTRIES})
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=catalogue.names())
+@pytest.mark.parametrize("fields", [{}, {"adapter": "film"}, {"epsilon": None}, {"labels": "oracle"}], ids=str)
+def test_every_entry_makes_learners(entry, fields):
+    assert hasattr(learner_of(a_run(learner=entry.name, **fields), 100, untuned), "learn_task")
+
+
+def test_only_the_papers_peft_is_tuned():
+    tuned: list[PeftEnsemble] = []
+
+    def tune(learner: PeftEnsemble) -> PeftEnsemble:
+        tuned.append(learner)
+        return replace(learner, clip_norm=0.123)
+
+    made = {name: learner_of(a_run(learner=name), 100, tune) for name in catalogue.names()}
+    assert tuned == [PeftEnsemble.paper(adapter=tuned[0].adapter, task_size=100)]
+    assert made["peft-paper"] == replace(tuned[0], clip_norm=0.123)
+
+
+def test_ours_is_compared_with_the_papers_mode_of_the_same_learner():
+    pairs = {name: of_the_paper(name) for name in (*catalogue.names(), "my_module:Mine")}
+    assert {name: paper for name, paper in pairs.items() if paper} == {"cosine": "cosine-paper", "peft": "peft-paper"}
+
+
+def test_a_learner_without_entry_is_refused():
+    with pytest.raises(
+        errors.InvalidValue, match=r"No learner is called magic\. There are cosine-paper, .* module:object"
+    ):
+        learner_of(a_run(learner="magic"), 100, untuned)
+
+
+def test_one_entry_is_enough_for_a_new_learner(tmp_path, monkeypatch):
+    new = Entry(
+        name="sharp",
+        family="sharp",
+        title="Sharp Classifier",
+        origin=catalogue.BASELINE,
+        make=lambda run, size, tuned: Cosine(),
+        seconds=7.0,
+    )
+    monkeypatch.setattr(catalogue, "ENTRIES", (*ENTRIES, new))
+    mine = specs.read("mine", f'data = "{DATA}"\nlearner = ["sharp", "cosine"]\nepsilon = 8\ntasks = 3\nseeds = 1')
+    (run, _) = mine.runs
+    assert Estimates().seconds([run]) == pytest.approx(7.0 * 3)
+    result = result_of(run, Workspace(write_features(tmp_path / "data"), tmp_path / "out"))
+    (table,) = tables.tables(mine, by_digest([result]))
+    (row,) = [row for row in table.rows if row[1] == "Sharp Classifier"]
+    assert row[2:] == (f"baseline here, {DATA}", f"{100 * result['accuracy']:.1f}")
+    assert [r.learner for r in specs.narrowed(mine, only=["sharp"]).runs] == ["sharp"]

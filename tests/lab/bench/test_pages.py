@@ -1,0 +1,157 @@
+"""Pages of a results folder: Markdown, JSON, the list of experiments and the HTML report."""
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import reticent as rt
+from reticent import errors
+from reticent.lab.bench import one_run, pages, specs
+from reticent.lab.bench.findings import NOT_REPRODUCED
+from reticent.lab.bench.folder import Folder
+from reticent.lab.bench.one_run import failed
+from reticent.lab.bench.runner import Outcome
+from tests.lab.tiny import done
+
+SPEC = """
+title = "Mine"
+data = "clinc150"
+learner = ["cosine-paper", "cosine"]
+labels = ["oracle", "base"]
+seeds = 2
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    spec = specs.read("mine", SPEC)
+    with Folder(tmp_path / "results") as opened:
+        for run in spec.runs:
+            good = 0.7 if (run.learner == "cosine") == (run.labels == "oracle") else 0.5
+            result = done(run, good) if run.seed == 0 else failed(run, "no room <b>")
+            opened.write(f"runs/{run.digest}.json", json.dumps(result))
+    return opened
+
+
+def test_the_page_says_how_it_was_made_and_everything_on_it(folder):
+    spec = specs.read("mine", SPEC)
+    text = pages.markdown([spec, specs.spec("drop")], folder.path, command="reticent bench mine.toml --page x.md")
+    assert text.startswith("# Results\n")
+    assert "Written by `reticent bench mine.toml --page x.md`, never by hand. NOT PRIVATE" in text
+    assert "4 runs, 12 s of one core in all." in text
+    assert "## Findings\n" in text
+    behind = text.split("## Where ours is behind the paper's method")[1].split("## ")[0].split("\n")
+    assert [line for line in behind if line] == [
+        "- epsilon 1, Cosine Classifier, Base Dataset, clinc150: 50.0, the paper's method 70.0."
+    ]
+    assert text.count("Ours is behind") == 0
+    assert "## Mine" in text
+    assert "50.0 [1 of 2 seeds] [1 failed]" in text
+    assert "*not run here*" in text  # drop
+    assert "Python 3, m, 2 cores, 1 thread(s) a run" in text
+    assert "Runs by a digest of the code that made them: not written down 4." in text
+
+
+def test_runs_of_other_code_are_counted(folder):
+    spec = specs.read("mine", SPEC)
+    assert pages.by_other_code([spec, spec], folder.path) == 4  # all that came to their end
+    by_code = dict(zip((run for run in spec.runs if run.seed == 0), (one_run.code(), "an older one"), strict=False))
+    with folder as opened:
+        for run, made_by in by_code.items():
+            result = done(run, 0.5, digests={"data": "", "learner": "", "code": made_by})
+            opened.write(f"runs/{run.digest}.json", json.dumps(result))
+    assert pages.by_other_code([spec], folder.path) == 3
+    text = pages.markdown([spec], folder.path, command="")
+    (line,) = [line for line in text.splitlines() if line.startswith("Runs by a digest of the code")]
+    assert all(part in line for part in (f"{one_run.code()} 1", "an older one 1", "not written down 2"))
+
+
+def test_a_folder_without_results_has_a_page(tmp_path):
+    with pytest.raises(errors.InvalidValue, match="holds no results"):
+        pages.markdown([], tmp_path, command="")
+    with Folder(tmp_path / "results"):
+        pass
+    assert "Nowhere." in pages.markdown([], tmp_path / "results", command="reticent bench")
+
+
+def test_json_holds_everything_for_scripts(folder):
+    spec = specs.read("mine", SPEC)
+    facts = json.loads(json.dumps(pages.to_json([spec], folder.path, Outcome(4, 1, {"icd10cm": "is not there"}))))
+    assert (facts["private"], facts["ran"], facts["failed"]) == (False, 4, 1)
+    assert facts["missing"] == {"icd10cm": "is not there"}
+    assert facts["findings"][0]["verdict"] == NOT_REPRODUCED
+    assert facts["tables"]["mine"][0]["columns"][-1] == "Base Dataset"
+
+
+def test_the_list_counts_what_is_done_and_failed(folder):
+    entries = {entry["name"]: entry for entry in pages.listing(folder.path)}
+    assert set(entries) == set(specs.names())
+    wanted = {run.digest for run in specs.read("mine", SPEC).runs}
+    runs = specs.spec("labels").runs
+    assert entries["labels"]["runs"] == len(runs)
+    assert entries["labels"]["done"] == entries["labels"]["failed"] == 4 == len(wanted) // 2
+    assert (entries["drop"]["runs"], entries["drop"]["done"]) == (1, 0)
+    folder.write("drop.json", json.dumps({"delta": 1e-7, "curves": []}))
+    again = {entry["name"]: entry for entry in pages.listing(folder.path)}
+    assert again["drop"]["done"] == 1
+    assert entries["labels"]["seconds_left"] > 0
+    assert entries["labels"]["data"] == "clinc150, cifar100-features, icd10cm"
+
+
+def test_the_list_needs_no_folder(tmp_path):
+    assert {entry["done"] for entry in pages.listing(tmp_path / "nothing")} == {0}
+    assert not (tmp_path / "nothing").exists()
+    (tmp_path / "bench.json").write_text('{"format": 1, "version": "0.0.1"}')
+    with pytest.raises(errors.InvalidValue, match=r"reticent 0\.0\.1"):
+        pages.listing(tmp_path)
+
+
+# --- reports
+
+
+def self_contained(text: str) -> bool:
+    return text.startswith("<!doctype html>") and not re.search(r'(src|href)="(?!#)', text) and "@import" not in text
+
+
+def test_the_report_of_results_is_one_file(folder):
+    table = {"title": "Mine", "caption": "", "columns": ["a"], "rows": [["*failed*"]], "notes": []}
+    folder.write("tables/mine.json", json.dumps([table]))
+    text = pages.report(folder.path)
+    assert self_contained(text)
+    assert "and ours beside them" in text
+    assert "<em>failed</em>" in text
+    assert "no room &lt;b&gt;" in text
+    assert "NOT PRIVATE" in text
+
+
+class Encoder:
+    """Weights of the user's own, known by a digest."""
+
+    name, digest = "mine", "0123"
+
+    def __call__(self, inputs: Any) -> np.ndarray:
+        return np.asarray(inputs, dtype=np.float32)
+
+
+@pytest.mark.parametrize("encoder", [None, Encoder()], ids=["features", "an encoder that is not there"])
+def test_the_report_of_a_model_needs_no_encoder(tmp_path, encoder):
+    model = rt.ContinualClassifier(
+        encoder=encoder,
+        labels=rt.PublicLabels(["secret name", "b"]),
+        budget=rt.Budget(epsilon=1.0, delta=1e-5),
+        path=tmp_path / "model",
+    )
+    model.learn_task(np.eye(2, dtype=np.float32), ["b", "b"], name="march")
+    text = pages.report(tmp_path / "model")
+    assert self_contained(text)
+    assert "march" in text
+    assert "secret name" not in text
+
+
+def test_reports_of_other_folders_are_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(errors.InvalidValue, match="holds no results"):
+            pages.report(path)

@@ -1,0 +1,60 @@
+"""Experiments without data: what they find, and their tables."""
+
+import pytest
+
+from reticent.lab.bench import runner, specs, tables
+from reticent.lab.bench.folder import Folder
+from reticent.lab.bench.specs import spec
+
+
+def test_dropped_labels_are_those_of_the_mechanisms(tmp_path):
+    said: list[str] = []
+    runner.run([specs.spec("drop")], data=tmp_path, out=tmp_path, say=said.append)
+    found = Folder(tmp_path).read("drop.json")
+    assert found is not None
+    curves = {
+        (c["epsilon"], c["mechanism"]): dict(zip(c["sizes"], c["probability"], strict=True)) for c in found["curves"]
+    }
+    assert found["delta"] == 1e-7
+    for (epsilon, mechanism), dropped in curves.items():
+        chances = list(dropped.values())
+        assert chances == sorted(chances, reverse=True)  # a larger class is dropped less often
+        assert all(0 <= chance <= 1 for chance in chances)
+        least = curves[epsilon, "any mechanism, at least"]
+        assert all(dropped[n] >= least[n] - 1e-12 for n in dropped), mechanism
+    assert curves[1.0, "the paper's, the whole budget"][1] == pytest.approx(1 - 1e-7)
+    assert len(said) == 1
+    runner.run([specs.spec("drop")], data=tmp_path, out=tmp_path, say=said.append)
+    assert len(said) == 1  # it is done
+
+
+@pytest.mark.slow
+def test_the_attack_is_won_against_classifiers_alone(tmp_path):
+    runner.run([specs.spec("attack")], data=tmp_path, out=tmp_path)
+    found = Folder(tmp_path).read("attack.json")
+    assert found is not None
+    assert {point["broken"] for point in found["points"] if not point["remedy"]} == {True}
+    assert {point["broken"] for point in found["points"] if point["remedy"]} == {False}
+    assert "leaks" in (tmp_path / "tables" / "attack.md").read_text()
+
+
+def test_attack_and_drop_show_what_their_files_hold():
+    point = {
+        "target": "scikit-learn",
+        "game": "the only one",
+        "epsilon": 1.0,
+        "trials": 10_000,
+        "accuracy": 1.0,
+        "interval": [0.98, 1.0],
+        "bound": 0.73,
+        "broken": True,
+    }
+    (attack,) = tables.tables(spec("attack"), {}, extra={"attack.json": {"points": [point]}}.get)
+    assert attack.rows == (("scikit-learn", "the only one", "1", "1.000", "0.980 to 1.000", "0.730", "leaks"),)
+    assert "10,000 games; limits are exact, at confidence 0.999999." in attack.caption
+    curve = {"epsilon": 0.5, "mechanism": "ours", "sizes": [1, 10], "probability": [1.0, 0.25]}
+    (drop,) = tables.tables(spec("drop"), {}, extra={"drop.json": {"delta": 1e-7, "curves": [curve]}}.get)
+    assert (drop.columns, drop.rows) == (("epsilon", "mechanism", "1", "10"), (("0.5", "ours", "1.000", "0.250"),))
+    for name in ("attack", "drop"):
+        (empty,) = tables.tables(spec(name), {})
+        assert empty.rows[0][0].startswith("*not run here*")
