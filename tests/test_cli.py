@@ -269,7 +269,7 @@ def test_init_speaks_json(tmp_path):
 def test_init_learn_predict_evaluate(started):
     model = started / "model"
     march = write_csv(started / "march.csv", ["E10", "E11"])
-    done = reticent("learn", march, "--model", model, *NUMBERS, "--label", "code", "--unit", "who", "--json")
+    done = reticent("learn", march, "--model", model, *NUMBERS, "--label", "code", "--person", "who", "--json")
     facts = json.loads(done.stdout)
     assert (facts["task"], facts["labels_known"], facts["private"]) == ("march", 2, True)
     assert facts["epsilon"] <= 1.0001
@@ -305,8 +305,8 @@ def test_private_accuracy_is_paid_for(started):
     assert spends[-1]["epsilon"] == pytest.approx(0.5, rel=1e-6)
     again = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.9)
     assert "would cost more" in refused(again)
-    whose = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--public", "--unit", "who")
-    assert "Expected --unit with --epsilon only" in refused(whose)
+    whose = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--public", "--person", "who")
+    assert "Expected --person with --epsilon only" in refused(whose)
     whose = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.1, "--unit", "no")
     assert "No column 'no' in the first line" in refused(whose)
 

@@ -17,6 +17,9 @@ Model = Annotated[Path, typer.Option(help="The model directory.")]
 Text = Annotated[str | None, typer.Option(help="Column with texts.")]
 Image = Annotated[str | None, typer.Option(help="Column with paths of images.")]
 Features = Annotated[str | None, typer.Option(help="Columns of numbers, separated by commas.")]
+Person = Annotated[
+    str | None, typer.Option("--person", "--unit", help="Column that says whose example it is, of private data.")
+]
 TaskSize = Annotated[int, typer.Option(help="About how many examples a task has; only peft asks.")]
 
 
@@ -152,7 +155,7 @@ def learn(
     image: Image = None,
     features: Features = None,
     label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
-    unit: Annotated[str | None, typer.Option(help="Column that says whose example it is.")] = None,
+    person: Person = None,
     name: Annotated[str | None, typer.Option(help="Public name of the task; the file's name by default.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -164,11 +167,11 @@ def learn(
     from reticent.readers import Columns, read
 
     classifier = load(model)
-    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label, unit=unit))
+    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label, person=person))
     if examples.labels is None:
         raise errors.InvalidValue("Expected the column with the labels: --label.")
     task = source.stem if name is None else name
-    classifier.learn_task(examples.inputs, examples.labels, name=task, units=examples.units)
+    classifier.learn_task(examples.inputs, examples.labels, name=task, units=examples.persons)
     facts = {"task": task, "labels_known": len(classifier.classes_), **classifier.spent()}
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
@@ -228,7 +231,7 @@ def evaluate(
     epsilon: Annotated[
         float | None, typer.Option(help="The test data is private: noisy accuracy, paid for in the ledger.")
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="Column that says whose example it is, for private data.")] = None,
+    person: Person = None,
     name: Annotated[str | None, typer.Option(help="Public name of the test data; the file's name by default.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -241,10 +244,10 @@ def evaluate(
 
     if public == (epsilon is not None):
         raise errors.InvalidValue("Expected --public for public test data, or --epsilon E for private data.")
-    if public and unit is not None:
-        raise errors.InvalidValue("Expected --unit with --epsilon only: it bounds what one person adds to a noisy sum.")
+    if public and person is not None:
+        raise errors.InvalidValue("Expected --person with --epsilon only: it bounds what one person adds to a sum.")
     classifier = load(model)
-    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label, unit=unit))
+    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label, person=person))
     if examples.labels is None:
         raise errors.InvalidValue("Expected the column with the labels: --label.")
     if epsilon is None:
@@ -252,7 +255,7 @@ def evaluate(
     else:
         task = f"evaluation {source.stem if name is None else name}"
         accuracy = classifier.private_score(
-            examples.inputs, examples.labels, epsilon=epsilon, name=task, units=examples.units
+            examples.inputs, examples.labels, epsilon=epsilon, name=task, units=examples.persons
         )
     facts = {"accuracy": accuracy, "public": public, "epsilon": epsilon}
     typer.echo(json.dumps(facts, indent=2) if as_json else f"accuracy {accuracy:.4f}{'' if public else ' (noisy)'}")
