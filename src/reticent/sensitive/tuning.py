@@ -22,6 +22,7 @@ from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
 from reticent.gate.repeats import number_of_runs
 from reticent.labels import LabelSpace, canonical, in_public_order
+from reticent.numerics import threads
 from reticent.policies import PublicLabels
 from reticent.privacy import accounting, events, renyi
 from reticent.privacy.statement import UNCOVERED
@@ -385,6 +386,7 @@ def _public_task(validation: object) -> Task:
 
 
 def _optuna() -> Any:
+    threads.wait_passively()
     try:
         import_module("torch")  # of its Gaussian process
         return import_module("optuna")
