@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.numerics import rows as norms
+from reticent.numerics.rows import norms
 from reticent.released.ensemble import BIAS, WEIGHT
 from reticent.sensitive.dpsgd import Floats, Ints, Parameters, Scales
 
@@ -53,12 +53,6 @@ def _product(left: Snapped, right: Snapped) -> Floats:
     return product
 
 
-def lengths(rows: Floats) -> Floats:
-    """Returns the norm of each row; not finite where the row is not."""
-    with np.errstate(all="ignore"):
-        return np.asarray(np.sqrt(norms.squared(rows)), dtype=np.float64)
-
-
 # --- the head
 
 
@@ -84,8 +78,8 @@ class Head:
             p /= p.sum(axis=1, keepdims=True)
             p[np.arange(len(labels)), labels] -= 1
             self._values, self._units, self._errors = (part[: len(labels)] for part in (*features, p))
-            of_errors = lengths(self._errors)
-            of_values = lengths(self._values) if of_values is None else of_values
+            of_errors = norms(self._errors)
+            of_values = norms(self._values) if of_values is None else of_values
             self.norms = {WEIGHT: of_errors * of_values * self._units, BIAS: of_errors}
         return p
 
@@ -128,7 +122,7 @@ class HeadGradients:
             part = slice(start, start + _PIECE)
             values, self._units[part] = snapped(features[part])
             with np.errstate(all="ignore"):  # of rows that are not usable
-                self._values[part], self._lengths[part] = values, lengths(values)
+                self._values[part], self._lengths[part] = values, norms(values)
 
     def __repr__(self) -> str:
         return "HeadGradients(<sensitive>)"

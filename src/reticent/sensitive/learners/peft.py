@@ -20,11 +20,12 @@ from reticent.gate.noise import NoiseSource
 from reticent.gate.sparse import ALL_KEPT, SparseGaussian, SparseSums
 from reticent.labels import Label, LabelSpace
 from reticent.numerics.progress import Bar
+from reticent.numerics.rows import scaled
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy import accounting, events
 from reticent.privacy.events import Event
 from reticent.released.aggregate import Aggregate, argmax
-from reticent.released.ensemble import BIAS, ROWS, WEIGHT, Ensemble, adapter_from_json, adapter_to_json, scaled
+from reticent.released.ensemble import BIAS, ROWS, WEIGHT, Ensemble, adapter_from_json, adapter_to_json
 from reticent.released.model import Encode
 from reticent.released.release import Release
 from reticent.sensitive import dpsgd
