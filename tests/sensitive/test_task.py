@@ -56,7 +56,7 @@ def test_capping_one_person_does_not_depend_on_others():
     assert alone == [label for label in among if label in {"a", "b", "c"}] == ["a", "b"]
 
 
-def test_examples_without_an_owner_are_left_out():
+def test_missing_ids_of_all_types_are_left_out():
     """Missing ids are all different to a dict (NaN) or all the same (None): neither bounds a person."""
     persons = [float("nan"), float("nan"), None, np.float32("nan"), 1, 1.0, np.int64(1), "x"]
     assert Task(["t"] * 8, list("abcdefgh"), persons).capped(2).labels == ["e", "f", "h"]
@@ -76,7 +76,7 @@ def test_examples_without_an_owner_are_left_out():
     ],
     ids=["blank", "none", "pandas", "numpy", "Int64", "string", "decimal", "objects"],
 )
-def test_missing_ids_are_nobodys(persons):
+def test_examples_with_a_missing_id_are_left_out(persons):
     """If they were one person's, adding one example could push another one out."""
     assert Task(["t"] * 3, list("abc"), persons).capped(1).labels == ["c"]
 

@@ -8,12 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.encoders.adapters import Adapter, Recorder, trainable
+from reticent.encoders.adapters import Adapter, trainable
 from reticent.encoders.encoder import NO_MEMORY, Backend, Item, batches, out_of_memory, shapes, stacked, tensors
 from reticent.encoders.packages import require
 from reticent.encoders.wrapped import evaluating
+from reticent.numerics.rows import norms
 from reticent.sensitive.dpsgd import Engine, Floats, Ints, Parameters, Scales
-from reticent.sensitive.head import Head, inside, lengths, snapped, zeros
+from reticent.sensitive.head import Head, inside, snapped, zeros
+from reticent.sensitive.recorder import Recorder
 
 
 class AdapterGradients:
@@ -345,7 +347,7 @@ def _counting(frozen: set[int]) -> Iterator[list[int]]:
 
 
 def _norms(gradients: Mapping[str, Floats]) -> dict[str, Floats]:
-    return {name: lengths(rows) for name, rows in gradients.items()}
+    return {name: norms(rows) for name, rows in gradients.items()}
 
 
 def _add(sums: Mapping[str, Floats], scales: Mapping[str, Floats], gradients: Mapping[str, Floats]) -> None:
