@@ -285,12 +285,7 @@ def ledger(
 def _encoder(name: str) -> Any:
     from reticent import encoders
 
-    known: dict[str, Any] = {"minilm": encoders.minilm, "efficientnet-lite0": encoders.efficientnet_lite0}
-    if name == "none":
-        return None
-    if name not in known:
-        raise errors.InvalidValue(f"Expected an encoder out of {', '.join(known)}, none, got {name}.")
-    return known[name]()
+    return encoders.named(name, own=True)
 
 
 def _existing(path: Path) -> Path:
