@@ -260,6 +260,15 @@ def test_init_with_peft(tmp_path):
     assert json.loads(public.stdout)["accuracy"] > 0.9
 
 
+def test_init_takes_an_encoder_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = "from reticent import encoders\ndef make():\n    return encoders.wrap(len, width=1, name='my own')\n"
+    (tmp_path / "mine_for_init.py").write_text(code)
+    done = reticent("init", tmp_path / "model", *BUDGET, "--encoder", "mine_for_init:make")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "model" / "manifest.json").read_text())["encoder"]["name"] == "my own"
+
+
 def test_init_speaks_json(tmp_path):
     facts = json.loads(reticent("init", tmp_path / "model", *BUDGET, "--encoder", "none", "--json").stdout)
     assert facts["budget"]["epsilon"] == 1.0

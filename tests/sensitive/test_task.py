@@ -90,7 +90,7 @@ def test_ids_of_any_usual_type_tell_persons_apart():
 @pytest.mark.parametrize(
     ("labels", "persons"), [(["a"], None), (np.zeros((2, 2)), None), (["a", "b"], [1]), (["a", "b"], np.zeros((2, 1)))]
 )
-def test_shapes_are_refused_by_metadata(labels, persons):
+def test_tasks_are_refused_by_metadata(labels, persons):
     with pytest.raises(errors.InvalidValue, match="Expected"):
         Task(np.zeros((2, 3)), labels, persons)
 

@@ -102,7 +102,9 @@ def init(
     taxonomy: Annotated[
         Path | None, typer.Option(help="With public labels: a CSV file with the columns child and parent.")
     ] = None,
-    encoder: Annotated[str, typer.Option(help="minilm (text), efficientnet-lite0 (images), or none.")] = "minilm",
+    encoder: Annotated[
+        str, typer.Option(help="minilm (text), efficientnet-lite0 (images), hf:NAME, timm:NAME, module:object or none.")
+    ] = "minilm",
     learner: Annotated[str, typer.Option(help="cosine, peft, or the paper's: cosine-paper, peft-paper.")] = "cosine",
     task_size: TaskSize = 1_000,
     as_json: AsJson = False,

@@ -18,7 +18,7 @@ class Task:
       - While it has person ids its examples cannot be read: only `capped` leads to them, so a learner that forgets to
         bound persons fails before it has seen a row.                      test_persons_are_bounded_before_reading
       - Errors are read from metadata (number of dimensions, lengths), never from a scan of rows.
-                                                                           test_shapes_are_refused_by_metadata
+                                                                           test_tasks_are_refused_by_metadata
 
     Args:
         inputs: Features of shape (n, K), or a sequence of texts, images or paths for an encoder.
