@@ -14,11 +14,12 @@ import pytest
 
 from reticent import Budget
 from reticent.cli import app, main
-from reticent.gate.ledger import FILE_NAME, Ledger
+from reticent.gate.ledger import Ledger
 from reticent.lab.bench import specs
 from reticent.lab.bench.estimates import WITHOUT_DATA
 from reticent.lab.bench.folder import Folder
 from reticent.privacy import events, planning
+from reticent.released.ledger_file import FILE_NAME
 from tests.lab.tiny import DATA, done, write_features
 
 VERBS = [
@@ -260,6 +261,15 @@ def test_init_with_peft(tmp_path):
     assert json.loads(public.stdout)["accuracy"] > 0.9
 
 
+def test_init_takes_an_encoder_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = "from reticent import encoders\ndef make():\n    return encoders.wrap(len, width=1, name='my own')\n"
+    (tmp_path / "mine_for_init.py").write_text(code)
+    done = reticent("init", tmp_path / "model", *BUDGET, "--encoder", "mine_for_init:make")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "model" / "manifest.json").read_text())["encoder"]["name"] == "my own"
+
+
 def test_init_speaks_json(tmp_path):
     facts = json.loads(reticent("init", tmp_path / "model", *BUDGET, "--encoder", "none", "--json").stdout)
     assert facts["budget"]["epsilon"] == 1.0
@@ -269,7 +279,7 @@ def test_init_speaks_json(tmp_path):
 def test_init_learn_predict_evaluate(started):
     model = started / "model"
     march = write_csv(started / "march.csv", ["E10", "E11"])
-    done = reticent("learn", march, "--model", model, *NUMBERS, "--label", "code", "--unit", "who", "--json")
+    done = reticent("learn", march, "--model", model, *NUMBERS, "--label", "code", "--person", "who", "--json")
     facts = json.loads(done.stdout)
     assert (facts["task"], facts["labels_known"], facts["private"]) == ("march", 2, True)
     assert facts["epsilon"] <= 1.0001
@@ -305,8 +315,8 @@ def test_private_accuracy_is_paid_for(started):
     assert spends[-1]["epsilon"] == pytest.approx(0.5, rel=1e-6)
     again = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.9)
     assert "would cost more" in refused(again)
-    whose = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--public", "--unit", "who")
-    assert "Expected --unit with --epsilon only" in refused(whose)
+    whose = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--public", "--person", "who")
+    assert "Expected --person with --epsilon only" in refused(whose)
     whose = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.1, "--unit", "no")
     assert "No column 'no' in the first line" in refused(whose)
 

@@ -20,6 +20,7 @@ from reticent import directory as directories
 from reticent import errors
 from reticent.directory import Directory, learn, one_writer, upgrade
 from reticent.gate.ledger import Ledger
+from reticent.numerics import files
 from reticent.released import store
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.sensitive.task import Task
@@ -190,7 +191,7 @@ def test_a_crash_while_creating_leaves_a_model_or_none(tmp_path):
 
 def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):
     model = classifier(tmp_path).learn_task(X, Y, name="march")
-    write = store.write_whole
+    write = files.write_whole
 
     def full(file, content):
         raise errors.InvalidValue(f"Cannot write {file}: No space left on device.")
@@ -295,8 +296,9 @@ def test_an_unwritable_folder_is_one_sentence(tmp_path):
 
 @pytest.fixture
 def old(tmp_path) -> Path:
-    shutil.copytree(FORMAT_3, tmp_path / "old")
-    return tmp_path / "old"
+    folder: Path = tmp_path / "old"
+    shutil.copytree(FORMAT_3, folder)
+    return folder
 
 
 EXPECTED = json.loads((FORMAT_3 / "expected.json").read_text())

@@ -265,10 +265,9 @@ def _stored_encoder(stored: dict[str, Any]) -> Encode:
     """Returns an encoder whose weights come with a package; any other is passed again."""
     from reticent import encoders
 
-    shipped: dict[str, Any] = {"minilm": encoders.minilm, "efficientnet_lite0": encoders.efficientnet_lite0}
-    if stored["name"] not in shipped:
+    if stored["name"] not in encoders.SHIPPED:
         raise errors.InvalidValue(f"Expected the encoder {stored['name']!r}: load(path, encoder=...).")
-    encoder: Encode = shipped[stored["name"]]()
+    encoder: Encode = encoders.SHIPPED[stored["name"]]()
     return encoder
 
 

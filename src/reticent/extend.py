@@ -14,13 +14,14 @@ from reticent.classifier import ContinualClassifier, load
 from reticent.encoders import Encoder, wrap
 from reticent.gate.gate import Gate, Permit
 from reticent.gate.grid import SCALE
-from reticent.gate.label_sums import count_by_label, sum_by_label, unit_rows
+from reticent.gate.label_sums import count_by_label, sum_by_label
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import CountLabels, GaussianSum, JointGaussian, Mechanism, SelectLabels
 from reticent.gate.noise import NoiseSource
 from reticent.gate.sparse import SparseGaussian, SparseSums
 from reticent.lab.data.datasets import Data
 from reticent.labels import LabelSpace
+from reticent.numerics.rows import unit_rows
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
 from reticent.privacy import accounting, events
 from reticent.released.model import Rule, Scorer, learned_rows

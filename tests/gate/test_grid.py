@@ -9,6 +9,7 @@ from hypothesis.extra import numpy as hnp
 
 from reticent import LabelSpace, errors
 from reticent.gate import grid, label_sums
+from reticent.numerics.rows import unit_rows
 from reticent.privacy import selection
 
 anything = st.floats(allow_nan=True, allow_infinity=True, width=32)
@@ -31,7 +32,7 @@ def test_snapped_rows_never_exceed(rows, count_weight):
 @given(matrices, st.sampled_from([0.0, 0.1]))
 def test_normalised_rows_are_all_kept(rows, count_weight):
     """Every finite row, of any size, survives normalisation and snapping; the others vanish."""
-    unit = label_sums.unit_rows(rows)
+    unit = unit_rows(rows)
     snapped = grid.snap(unit, count_weight=count_weight)
     assert snapped.kept.tolist() == np.isfinite(rows).all(axis=1).tolist()
 
@@ -163,7 +164,7 @@ def test_the_kernel_sums_what_the_grid_snaps(dtype, count_weight):
     for place, label in enumerate(["a", "b", "new"]):
         mine = [i for i, name in enumerate(labels) if name == label]
         weight = count_weight if label == "new" else 0.0
-        slow = [grid.snap(label_sums.unit_rows(rows[i : i + 1].astype(np.float64)), count_weight=weight) for i in mine]
+        slow = [grid.snap(unit_rows(rows[i : i + 1].astype(np.float64)), count_weight=weight) for i in mine]
         total = sum(row.values[0] for row in slow)
         if label != "new":
             difference = np.abs(sums.known[place] - total)

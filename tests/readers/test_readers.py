@@ -10,7 +10,7 @@ from reticent import errors
 from reticent.readers import Columns, read
 from reticent.sensitive.task import Task
 
-TEXT = Columns(text="note", label="code", unit="who")
+TEXT = Columns(text="note", label="code", person="who")
 
 
 def test_csv_is_text_whatever_it_looks_like(tmp_path):
@@ -20,7 +20,7 @@ def test_csv_is_text_whatever_it_looks_like(tmp_path):
     found = read(file, TEXT)
     assert found.inputs == ['a "quoted", note', "plain"]
     assert found.labels == ["010", "E10"]
-    assert found.units == ["1", "2"]
+    assert found.persons == ["1", "2"]
     assert "quoted" not in repr(found)
 
 
@@ -42,7 +42,7 @@ def test_one_line_does_not_change_another(tmp_path, bad):
     for lines in (good, [*good[:20], bad, *good[20:]]):
         (tmp_path / "march.csv").write_text("\n".join(["who,note,code", *lines]) + "\n")
         found = read(tmp_path / "march.csv", TEXT)
-        seen.append([note for note, who in zip(found.inputs, found.units or [], strict=True) if who != "99"])
+        seen.append([note for note, who in zip(found.inputs, found.persons or [], strict=True) if who != "99"])
     assert seen[0] == seen[1]
     assert len(seen[0]) == 50
 
@@ -51,7 +51,7 @@ def test_a_header_alone_is_an_empty_task(tmp_path):
     file = tmp_path / "march.csv"
     file.write_text("note,code,who\n")
     found = read(file, TEXT)
-    assert (found.inputs, found.labels, found.units) == ([], [], [])
+    assert (found.inputs, found.labels, found.persons) == ([], [], [])
 
 
 def test_features_in_columns(tmp_path):
@@ -65,7 +65,7 @@ def test_parquet(tmp_path):
     file = tmp_path / "march.parquet"
     parquet.write_table(pa.table({"note": ["x", None], "code": ["E10", None], "who": [1, 2]}), file)
     found = read(file, TEXT)
-    assert (found.inputs, found.labels, found.units) == (["x", None], ["E10", None], [1, 2])
+    assert (found.inputs, found.labels, found.persons) == (["x", None], ["E10", None], [1, 2])
     file.write_bytes(b"junk")
     with pytest.raises(errors.InvalidValue, match="not a readable Parquet"):
         read(file, TEXT)
@@ -78,7 +78,7 @@ def test_no_parquet_cell_raises(tmp_path):
     day = pa.array([1, 2_000_000_000], pa.int32()).view(pa.date32())
     parquet.write_table(pa.table({"note": ["x", "y"], "code": code, "who": day}), file)
     found = read(file, TEXT)
-    assert (found.labels, found.units) == (["E10", None], [date(1970, 1, 2), None])
+    assert (found.labels, found.persons) == (["E10", None], [date(1970, 1, 2), None])
 
 
 @pytest.mark.parametrize("index", [pa.int8(), pa.int32(), pa.int64()])
@@ -89,17 +89,17 @@ def test_no_category_of_a_parquet_file_raises(tmp_path, index):
     parquet.write_table(pa.table({"note": list("vwxyz"), "code": category, "who": range(5)}), file)
     found = read(file, TEXT)
     assert found.labels == ["E10", None, "ARROW:schema", None, "E10"]
-    assert (found.inputs, found.units) == (list("vwxyz"), [0, 1, 2, 3, 4])
+    assert (found.inputs, found.persons) == (list("vwxyz"), [0, 1, 2, 3, 4])
 
 
 def test_npz(tmp_path):
     file = tmp_path / "march.npz"
     np.savez(file, x=np.eye(2), y=np.array(["a", "b"]), who=np.array([7, 8]))
-    found = read(file, Columns(unit="who"))
+    found = read(file, Columns(person="who"))
     assert found.inputs.shape == (2, 2)
     assert found.labels is not None
-    assert found.units is not None
-    assert (list(found.labels), list(found.units)) == (["a", "b"], [7, 8])
+    assert found.persons is not None
+    assert (list(found.labels), list(found.persons)) == (["a", "b"], [7, 8])
     file.write_bytes(file.read_bytes()[:-30])
     with pytest.raises(errors.InvalidValue, match="plain arrays"):
         read(file, Columns())
@@ -123,7 +123,7 @@ def test_image_folders(tmp_path):
     assert read(tmp_path, Columns()).labels == []  # one example less is no other kind of folder
     assert [f.name for f in read(tmp_path, Columns(), labelled=False).inputs] == ["3.png"]
     with pytest.raises(errors.InvalidValue, match="does not say whose they are"):
-        read(tmp_path, Columns(unit="patient"))
+        read(tmp_path, Columns(person="patient"))
 
 
 def test_odd_files_among_images_are_left_out(tmp_path):

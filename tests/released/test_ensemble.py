@@ -7,7 +7,7 @@ from reticent.encoders import last_layer, lora
 from reticent.privacy import events
 from reticent.released import aggregate
 from reticent.released.aggregate import Logits
-from reticent.released.ensemble import Ensemble, scaled
+from reticent.released.ensemble import Ensemble
 from reticent.released.release import Release
 
 SPACE = LabelSpace(("a", "b", "c", "d"))
@@ -101,11 +101,3 @@ def test_an_aggregation_of_ones_own_is_passed_again():
     own = Ensemble(aggregate=lambda parts, rows: aggregate.argmax(parts, rows))
     with pytest.raises(errors.InvalidValue, match=r"load\(path, learner=...\)"):
         Ensemble.from_json(own.to_json())
-
-
-def test_scaled_features_depend_on_their_own_example():
-    x = np.random.default_rng(0).normal(size=(7, 5)).astype(np.float32)
-    together = scaled(x, 10.0)
-    for i in range(7):
-        np.testing.assert_array_equal(scaled(x[i : i + 1], 10.0)[0], together[i])
-    np.testing.assert_array_equal(scaled(np.asfortranarray(x), 10.0), together)

@@ -17,7 +17,7 @@ from reticent.sensitive.task import Task
 
 
 def test_task_shows_nothing():
-    task = Task(np.ones((3, 2)), ["secret", "b", "c"], units=[1, 1, 2])
+    task = Task(np.ones((3, 2)), ["secret", "b", "c"], persons=[1, 1, 2])
     assert repr(task) == str(task) == repr(Task([], []))
     with pytest.raises(TypeError):
         len(task)  # type: ignore[arg-type]
@@ -27,8 +27,19 @@ def test_task_shows_nothing():
     assert not hasattr(task, "__dict__")
 
 
-def test_capping_keeps_the_first_of_each_unit():
-    task = Task(np.arange(10).reshape(5, 2), list("abcde"), units=["x", "y", "x", "x", "z"])
+def test_persons_are_bounded_before_reading():
+    """A learner that forgets to bound persons fails instead of learning from all of one person's examples."""
+    task = Task(np.ones((3, 2)), ["a", "b", "c"], [1, 1, 2], name="march")
+    assert task.name == "march"
+    for part in ("inputs", "labels"):
+        with pytest.raises(errors.InvalidValue, match=r"^Expected a task admitted by the gate: gate\.admit\(task\)"):
+            getattr(task, part)
+    capped = task.capped(1)
+    assert (np.asarray(capped.inputs).tolist(), capped.labels, capped.name) == ([[1, 1]] * 2, ["a", "c"], "march")
+
+
+def test_capping_keeps_the_first_of_each_person():
+    task = Task(np.arange(10).reshape(5, 2), list("abcde"), persons=["x", "y", "x", "x", "z"])
     capped = task.capped(2)
     assert capped.labels == ["a", "b", "c", "e"]
     assert isinstance(capped.inputs, np.ndarray)
@@ -36,23 +47,23 @@ def test_capping_keeps_the_first_of_each_unit():
     assert Task(["t"] * 3, "abc").capped(1).labels == ["a", "b", "c"]
 
 
-def test_capping_one_unit_does_not_depend_on_others():
+def test_capping_one_person_does_not_depend_on_others():
     mine = [("x", "a"), ("x", "b"), ("x", "c")]
     others = [("y", "p"), ("z", "q"), ("y", "r")]
     mixed = [others[0], mine[0], others[1], mine[1], mine[2], others[2]]
-    alone = Task(["t"] * 3, [label for _, label in mine], [unit for unit, _ in mine]).capped(2).labels
-    among = Task(["t"] * 6, [label for _, label in mixed], [unit for unit, _ in mixed]).capped(2).labels
+    alone = Task(["t"] * 3, [label for _, label in mine], [person for person, _ in mine]).capped(2).labels
+    among = Task(["t"] * 6, [label for _, label in mixed], [person for person, _ in mixed]).capped(2).labels
     assert alone == [label for label in among if label in {"a", "b", "c"}] == ["a", "b"]
 
 
-def test_examples_without_an_owner_are_left_out():
+def test_missing_ids_of_all_types_are_left_out():
     """Missing ids are all different to a dict (NaN) or all the same (None): neither bounds a person."""
-    units = [float("nan"), float("nan"), None, np.float32("nan"), 1, 1.0, np.int64(1), "x"]
-    assert Task(["t"] * 8, list("abcdefgh"), units).capped(2).labels == ["e", "f", "h"]
+    persons = [float("nan"), float("nan"), None, np.float32("nan"), 1, 1.0, np.int64(1), "x"]
+    assert Task(["t"] * 8, list("abcdefgh"), persons).capped(2).labels == ["e", "f", "h"]
 
 
 @pytest.mark.parametrize(
-    "units",
+    "persons",
     [
         ["", " ", "p7"],
         [None, float("nan"), "p7"],
@@ -65,23 +76,23 @@ def test_examples_without_an_owner_are_left_out():
     ],
     ids=["blank", "none", "pandas", "numpy", "Int64", "string", "decimal", "objects"],
 )
-def test_missing_ids_are_nobodys(units):
+def test_examples_with_a_missing_id_are_left_out(persons):
     """If they were one person's, adding one example could push another one out."""
-    assert Task(["t"] * 3, list("abc"), units).capped(1).labels == ["c"]
+    assert Task(["t"] * 3, list("abc"), persons).capped(1).labels == ["c"]
 
 
 def test_ids_of_any_usual_type_tell_persons_apart():
     days = [date(2020, 1, 1), date(2020, 1, 2), date(2020, 1, 1)]
-    for units in (days, [b"x", b"y", b"x"], [UUID(int=1), UUID(int=2), UUID(int=1)], [(1, "a"), (1, "b"), (1, "a")]):
-        assert Task(["t"] * 3, list("abc"), units).capped(1).labels == ["a", "b"]
+    for persons in (days, [b"x", b"y", b"x"], [UUID(int=1), UUID(int=2), UUID(int=1)], [(1, "a"), (1, "b"), (1, "a")]):
+        assert Task(["t"] * 3, list("abc"), persons).capped(1).labels == ["a", "b"]
 
 
 @pytest.mark.parametrize(
-    ("labels", "units"), [(["a"], None), (np.zeros((2, 2)), None), (["a", "b"], [1]), (["a", "b"], np.zeros((2, 1)))]
+    ("labels", "persons"), [(["a"], None), (np.zeros((2, 2)), None), (["a", "b"], [1]), (["a", "b"], np.zeros((2, 1)))]
 )
-def test_shapes_are_refused_by_metadata(labels, units):
+def test_tasks_are_refused_by_metadata(labels, persons):
     with pytest.raises(errors.InvalidValue, match="Expected"):
-        Task(np.zeros((2, 3)), labels, units)
+        Task(np.zeros((2, 3)), labels, persons)
 
 
 # --- one person, one id
@@ -91,7 +102,7 @@ NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    "units",
+    "persons",
     [
         [1, 1.0, True, Decimal(1), Decimal("1.00"), np.int64(1)],
         [Decimal("0.5"), 0.5, Decimal("0.50")],
@@ -106,17 +117,17 @@ NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
         [pd.Timestamp(5), np.datetime64(5, "ns"), np.datetime64(5000, "ps")],
     ],
 )
-def test_equal_ids_are_one_person(units):
-    assert len(Task(["t"] * len(units), ["a"] * len(units), units).capped(1).labels) == 1
+def test_equal_ids_are_one_person(persons):
+    assert len(Task(["t"] * len(persons), ["a"] * len(persons), persons).capped(1).labels) == 1
 
 
 def test_ids_that_look_alike_are_several_persons():
     """If they were one person's, adding one example could push another one out."""
     naive = NOON.replace(tzinfo=None)
     day = date(2020, 1, 1)
-    units: list[Any] = [naive, NOON, day, day.isoformat(), ("date", day.isoformat()), np.datetime64(5, "ns"), 5]
-    units += [np.datetime64(6, "ns"), np.datetime64(6, "us"), "1", 1, b"1", Decimal("0.1"), 0.1, "x", b"x"]
-    assert len(Task(["t"] * len(units), ["a"] * len(units), units).capped(1).labels) == len(units)
+    persons: list[Any] = [naive, NOON, day, day.isoformat(), ("date", day.isoformat()), np.datetime64(5, "ns"), 5]
+    persons += [np.datetime64(6, "ns"), np.datetime64(6, "us"), "1", 1, b"1", Decimal("0.1"), 0.1, "x", b"x"]
+    assert len(Task(["t"] * len(persons), ["a"] * len(persons), persons).capped(1).labels) == len(persons)
 
 
 # --- columns of any library
@@ -146,7 +157,7 @@ COLUMNS: dict[str, Callable[[], Any]] = {
 def test_no_cell_of_a_column_raises(kind, capfd):
     """Its neighbours are read as if it were not there."""
     column = COLUMNS[kind]()
-    for task in (Task(column, [1, 2, 3]), Task(["t"] * 3, column), Task(["t"] * 3, [1, 2, 3], column)):
+    for task in (Task(column, [1, 2, 3]), Task(["t"] * 3, column)):
         assert len(task.labels) == 3
     assert Task(["t"] * 3, [1, 2, 3], column).capped(1).labels in ([1, 3], [1, 2, 3])
     if "days" not in kind and "polars" not in kind:

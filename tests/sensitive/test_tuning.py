@@ -24,7 +24,7 @@ from reticent.privacy import accounting, events, renyi
 from reticent.privacy.statement import Spend
 from reticent.sensitive import tuning
 from reticent.sensitive.task import Task
-from reticent.sensitive.training import Training
+from reticent.sensitive.training import Training, train
 from tests.conftest import ALPHA
 from tests.test_boundary import loaded_by
 
@@ -49,7 +49,6 @@ def some_noise(_: events.Event, __: rt.Budget, *, rate: float, steps: int) -> ev
 def seen(monkeypatch) -> list[Training]:
     """What each training was given."""
     found: list[Training] = []
-    train = tuning.train
 
     def spy(gradients: Any, training: Training, permit: Any, **others: Any) -> Any:
         found.append(training)
@@ -295,7 +294,6 @@ def test_number_of_runs_is_told_to_nobody(monkeypatch, capfd, caplog):
     """Everything that leaves is the same after 1 run and after 4, but for the settings themselves."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    train = tuning.train
 
     def printing(*args: Any, **others: Any) -> Any:
         print("one more run", file=sys.stderr)

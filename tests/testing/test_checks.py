@@ -103,7 +103,8 @@ class SpendsElsewhere(Twin):
 
 @dataclass(frozen=True)
 class HalfTheNoise(Twin):
-    def learn_task(self, task, policy, *, gate, known, **others):
+    def learn_task(self, task, policy, **others):
+        gate, known = others["gate"], others["known"]
         task = gate.admit(task)
         event = policy.sums(gate.budget)
         permit = gate.spend(event, task=task.name)
@@ -114,7 +115,8 @@ class HalfTheNoise(Twin):
 
 @dataclass(frozen=True)
 class NoNoise(Twin):
-    def learn_task(self, task, policy, *, gate, known, **others):
+    def learn_task(self, task, policy, **others):
+        gate, known = others["gate"], others["known"]
         task = gate.admit(task)
         permit = gate.spend(policy.sums(gate.budget), task=task.name)
         exact = sum_by_label(task.inputs, task.labels, known=known, count_weight=0.0)
@@ -123,7 +125,8 @@ class NoNoise(Twin):
 
 @dataclass(frozen=True)
 class DrawsTwice(Twin):
-    def learn_task(self, task, policy, *, gate, known, **others):
+    def learn_task(self, task, policy, **others):
+        gate, known = others["gate"], others["known"]
         task = gate.admit(task)
         event = policy.sums(gate.budget)
         permit = gate.spend(event, task=task.name)

@@ -1,8 +1,6 @@
 """Verbs for models: plan, init, learn, predict, evaluate, ledger."""
 
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,6 +15,12 @@ Model = Annotated[Path, typer.Option(help="The model directory.")]
 Text = Annotated[str | None, typer.Option(help="Column with texts.")]
 Image = Annotated[str | None, typer.Option(help="Column with paths of images.")]
 Features = Annotated[str | None, typer.Option(help="Columns of numbers, separated by commas.")]
+Person = Annotated[
+    str | None, typer.Option("--person", "--unit", help="Column that says whose example it is, of private data.")
+]
+Again = Annotated[
+    str | None, typer.Option(help="As given to init, where it is not stored: hf:NAME, timm:NAME or module:object.")
+]
 TaskSize = Annotated[int, typer.Option(help="About how many examples a task has; only peft asks.")]
 
 
@@ -99,8 +103,12 @@ def init(
     taxonomy: Annotated[
         Path | None, typer.Option(help="With public labels: a CSV file with the columns child and parent.")
     ] = None,
-    encoder: Annotated[str, typer.Option(help="minilm (text), efficientnet-lite0 (images), or none.")] = "minilm",
-    learner: Annotated[str, typer.Option(help="cosine, peft, or the paper's: cosine-paper, peft-paper.")] = "cosine",
+    encoder: Annotated[
+        str, typer.Option(help="minilm (text), efficientnet-lite0 (images), hf:NAME, timm:NAME, module:object or none.")
+    ] = "minilm",
+    learner: Annotated[
+        str, typer.Option(help="cosine, peft, the paper's: cosine-paper, peft-paper; or your own: module:object.")
+    ] = "cosine",
     task_size: TaskSize = 1_000,
     as_json: AsJson = False,
 ) -> None:
@@ -111,7 +119,7 @@ def init(
     from reticent.classifier import ContinualClassifier
     from reticent.labels import Taxonomy
     from reticent.policies import PublicLabels, ReleasedLabels
-    from reticent.sensitive.learners import Cosine, PeftEnsemble
+    from reticent.sensitive import learners
 
     if labels is not None and (released or class_size is not None):
         raise errors.InvalidValue(
@@ -119,14 +127,7 @@ def init(
         )
     if taxonomy is not None and labels is None:
         raise errors.InvalidValue("Expected --labels FILE with --taxonomy.")
-    learners: dict[str, Callable[[], Any]] = {
-        "cosine": Cosine,
-        "cosine-paper": Cosine.paper,
-        "peft": partial(PeftEnsemble, task_size=task_size),
-        "peft-paper": partial(PeftEnsemble.paper, task_size=task_size),
-    }
-    if learner not in learners:
-        raise errors.InvalidValue(f"Expected a learner out of {', '.join(learners)}, got {learner}.")
+    chosen = learners.named(learner, task_size=task_size)
     budget = Budget(
         epsilon=epsilon, delta=delta, tasks_per_person=tasks_per_person, examples_per_person=examples_per_person
     )
@@ -139,9 +140,7 @@ def init(
         policy.joint(budget)  # refuses what no noise can keep before anything is written
     if (folder / "manifest.json").exists():
         raise errors.InvalidValue(f"{folder} is a model already. Learn with it, or choose another folder.")
-    model = ContinualClassifier(
-        encoder=_encoder(encoder), labels=policy, learner=learners[learner](), budget=budget, path=folder
-    )
+    model = ContinualClassifier(encoder=_encoder(encoder), labels=policy, learner=chosen, budget=budget, path=folder)
     typer.echo(json.dumps(model.statement().json(), indent=2) if as_json else model.privacy_statement())
 
 
@@ -152,23 +151,24 @@ def learn(
     image: Image = None,
     features: Features = None,
     label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
-    unit: Annotated[str | None, typer.Option(help="Column that says whose example it is.")] = None,
+    person: Person = None,
     name: Annotated[str | None, typer.Option(help="Public name of the task; the file's name by default.")] = None,
+    encoder: Again = None,
+    learner: Again = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn one task from a file. Takes no privacy flags: they were fixed by init.
 
     Example: `reticent learn march.parquet --model model/ --text note --label code`
     """
-    from reticent.classifier import load
     from reticent.readers import Columns, read
 
-    classifier = load(model)
-    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label, unit=unit))
+    classifier = _loaded(model, encoder, learner)
+    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label, person=person))
     if examples.labels is None:
         raise errors.InvalidValue("Expected the column with the labels: --label.")
     task = source.stem if name is None else name
-    classifier.learn_task(examples.inputs, examples.labels, name=task, units=examples.units)
+    classifier.learn_task(examples.inputs, examples.labels, name=task, units=examples.persons)
     facts = {"task": task, "labels_known": len(classifier.classes_), **classifier.spent()}
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
@@ -187,6 +187,8 @@ def predict(
     image: Image = None,
     features: Features = None,
     top: Annotated[int, typer.Option(help="How many labels for each example.")] = 1,
+    encoder: Again = None,
+    learner: Again = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict labels from releases alone.
@@ -195,12 +197,11 @@ def predict(
     """
     import csv
 
-    from reticent.classifier import load
     from reticent.readers import Columns, read
 
     if output is None and not as_json:
         raise errors.InvalidValue("Expected a place for the predictions: -o FILE.csv, or --json.")
-    classifier = load(model)
+    classifier = _loaded(model, encoder, learner)
     examples = read(source, Columns(text=text, image=image, features=_list(features)), labelled=False)
     best = classifier.predict_top_k(examples.inputs, top)
     if as_json:
@@ -228,23 +229,24 @@ def evaluate(
     epsilon: Annotated[
         float | None, typer.Option(help="The test data is private: noisy accuracy, paid for in the ledger.")
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="Column that says whose example it is, for private data.")] = None,
+    person: Person = None,
     name: Annotated[str | None, typer.Option(help="Public name of the test data; the file's name by default.")] = None,
+    encoder: Again = None,
+    learner: Again = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure accuracy: exactly on public test data, or with noise on private data.
 
     Example: `reticent evaluate test.csv --model model/ --text note --label code --public`
     """
-    from reticent.classifier import load
     from reticent.readers import Columns, read
 
     if public == (epsilon is not None):
         raise errors.InvalidValue("Expected --public for public test data, or --epsilon E for private data.")
-    if public and unit is not None:
-        raise errors.InvalidValue("Expected --unit with --epsilon only: it bounds what one person adds to a noisy sum.")
-    classifier = load(model)
-    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label, unit=unit))
+    if public and person is not None:
+        raise errors.InvalidValue("Expected --person with --epsilon only: it bounds what one person adds to a sum.")
+    classifier = _loaded(model, encoder, learner)
+    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label, person=person))
     if examples.labels is None:
         raise errors.InvalidValue("Expected the column with the labels: --label.")
     if epsilon is None:
@@ -252,7 +254,7 @@ def evaluate(
     else:
         task = f"evaluation {source.stem if name is None else name}"
         accuracy = classifier.private_score(
-            examples.inputs, examples.labels, epsilon=epsilon, name=task, units=examples.units
+            examples.inputs, examples.labels, epsilon=epsilon, name=task, units=examples.persons
         )
     facts = {"accuracy": accuracy, "public": public, "epsilon": epsilon}
     typer.echo(json.dumps(facts, indent=2) if as_json else f"accuracy {accuracy:.4f}{'' if public else ' (noisy)'}")
@@ -303,12 +305,19 @@ def _void(folder: Path, row: int, reason: str) -> None:
 def _encoder(name: str) -> Any:
     from reticent import encoders
 
-    known: dict[str, Any] = {"minilm": encoders.minilm, "efficientnet-lite0": encoders.efficientnet_lite0}
-    if name == "none":
-        return None
-    if name not in known:
-        raise errors.InvalidValue(f"Expected an encoder out of {', '.join(known)}, none, got {name}.")
-    return known[name]()
+    return encoders.named(name, own=True)
+
+
+def _loaded(folder: Path, encoder: str | None, learner: str | None) -> Any:
+    """Loads a model; code and weights that are not stored are named again by the user."""
+    from reticent.classifier import load
+
+    own = None
+    if learner is not None:
+        from reticent.sensitive import learners
+
+        own = learners.named(learner)
+    return load(folder, encoder=None if encoder is None else _encoder(encoder), learner=own)
 
 
 def _existing(path: Path) -> Path:

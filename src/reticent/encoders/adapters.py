@@ -7,7 +7,7 @@ the encoder serves every task, each with its own small set of values.
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -24,21 +24,15 @@ EXTRA = "reticent[torch]"
 QUERY_AND_VALUE = ("query", "value", "q_proj", "v_proj", "q_lin", "v_lin", "qkv")
 
 
-@dataclass(frozen=True)
-class Recorder:
-    """Collects per-example gradients in a backward pass. SENSITIVE.
+class Recording(Protocol):
+    """What takes the gradients of single examples in a backward pass. Who trains brings one; it is sensitive."""
 
-    Args:
-        rows: How many examples the batch has.
-        gradients: By name, shape (rows, ...); a layer that is used twice adds up.
-    """
-
-    rows: int
-    gradients: dict[str, Any] = field(default_factory=dict, repr=False)
+    @property
+    def rows(self) -> int:
+        """How many examples the batch has."""
 
     def add(self, name: str, values: Any) -> None:
-        """Adds a layer's part."""
-        self.gradients[name] = self.gradients[name] + values if name in self.gradients else values
+        """Adds a layer's part: shape (rows, ...)."""
 
 
 class Adapter(Protocol):
@@ -55,7 +49,7 @@ class Adapter(Protocol):
         self,
         module: Any,
         values: Values,
-        recorder: Recorder | None = None,
+        recorder: Recording | None = None,
     ) -> AbstractContextManager[Sequence[Any]]:
         """Makes the module use these values in this thread; gives the tensors that a backward pass is asked about."""
 
@@ -99,7 +93,7 @@ class Film:
         self,
         module: Any,
         values: Values,
-        recorder: Recorder | None = None,
+        recorder: Recording | None = None,
     ) -> Iterator[Sequence[Any]]:
         """Normalises with these scales and biases."""
         side = _torch_side()
@@ -139,7 +133,7 @@ class LastLayer:
         self,
         module: Any,
         values: Values,
-        recorder: Recorder | None = None,
+        recorder: Recording | None = None,
     ) -> Iterator[Sequence[Any]]:
         """Changes nothing."""
         _refuse_others({}, values)
@@ -195,7 +189,7 @@ class Lora:
         self,
         module: Any,
         values: Values,
-        recorder: Recorder | None = None,
+        recorder: Recording | None = None,
     ) -> Iterator[Sequence[Any]]:
         """Adds the products to the linear layers."""
         side = _torch_side()
@@ -228,32 +222,17 @@ def lora(*, rank: int = 4, alpha: float = 8.0, modules: Sequence[str] = QUERY_AN
     return Lora(rank=rank, alpha=alpha, modules=tuple(modules), seed=seed)
 
 
-def head_parameters(width: int, classes: int) -> int:
-    """Returns how many parameters a linear head has.
-
-    >>> head_parameters(768, 100)
-    76900
-    """
-    return classes * (width + 1)
-
-
-def features_with(encoder: Encoder, adapter: Adapter, values: Values, inputs: Any) -> Features:
-    """Encodes inputs with an adapter: float32 of shape (n, width), under the guarantees of `Encoder`.
-
-    Guarantees:
-      - Features depend on the example alone; what cannot be used gives NaN.    test_adapted_features_keep_the_rules
-    """
-    (features,) = features_with_each(encoder, adapter, [values], inputs)
-    return np.asarray(features)
-
-
 def features_with_each(
     encoder: Encoder,
     adapter: Adapter,
     sets: Sequence[Values],
     inputs: Any,
 ) -> Features:
-    """Encodes inputs with each of several sets of values; shape (sets, n, width). Inputs are prepared once."""
+    """Encodes inputs with each of several sets of values; shape (sets, n, width). Inputs are prepared once.
+
+    Guarantees:
+      - Features depend on the example alone; what cannot be used gives NaN.    test_adapted_features_keep_the_rules
+    """
     if not any(sets):
         plain: Features = np.repeat(encoder(inputs)[None], len(sets), axis=0)
         return plain
@@ -285,7 +264,7 @@ def _array(tensor: Any) -> npt.NDArray[np.float32]:
     return array
 
 
-def _tensors(own: Mapping[str, Any], values: Values, recorder: Recorder | None) -> dict[str, Any]:
+def _tensors(own: Mapping[str, Any], values: Values, recorder: Recording | None) -> dict[str, Any]:
     """Returns values as tensors of the kind and place of the module's own."""
     torch = require("torch", extra=EXTRA)
     _refuse_others({name: tuple(tensor.shape) for name, tensor in own.items()}, values)

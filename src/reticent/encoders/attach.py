@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from reticent import errors
-from reticent.encoders.adapters import Recorder
+from reticent.encoders.adapters import Recording
 
 Call = Callable[..., Any]
 NORMS = (
@@ -75,7 +75,7 @@ def linears(module: torch.nn.Module, ends: tuple[str, ...]) -> dict[str, torch.n
     }
 
 
-def affine(name: str, weight: torch.Tensor, bias: torch.Tensor | None, recorder: Recorder | None) -> Call:
+def affine(name: str, weight: torch.Tensor, bias: torch.Tensor | None, recorder: Recording | None) -> Call:
     """Returns a normalisation with another scale and bias, for `Swap`."""
 
     def instead(func: Call, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -89,7 +89,7 @@ def affine(name: str, weight: torch.Tensor, bias: torch.Tensor | None, recorder:
     return instead
 
 
-def low_rank(name: str, a: torch.Tensor, b: torch.Tensor, scale: float, recorder: Recorder | None) -> Call:
+def low_rank(name: str, a: torch.Tensor, b: torch.Tensor, scale: float, recorder: Recording | None) -> Call:
     """Returns a linear layer plus scale * (x a^T) b^T, for `Swap`."""
 
     def instead(func: Call, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -153,7 +153,7 @@ class _Affine(torch.autograd.Function):  # type: ignore[misc]
         bias: torch.Tensor | None,
         channels_first: bool,
         name: str,
-        recorder: Recorder,
+        recorder: Recording,
     ) -> torch.Tensor:
         ctx.save_for_backward(hat, weight)
         ctx.settings = channels_first, name, recorder, bias is not None
@@ -183,7 +183,7 @@ class _LowRank(torch.autograd.Function):  # type: ignore[misc]
         b: torch.Tensor,
         scale: float,
         name: str,
-        recorder: Recorder,
+        recorder: Recording,
     ) -> torch.Tensor:
         inner = x @ a.mT.to(x.dtype)
         ctx.save_for_backward(x, inner, a, b)

@@ -1,9 +1,9 @@
 """Encoder: a frozen value and a callable, whose features depend on the example alone."""
 
+import contextlib
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +15,11 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.encoders.packages import require
 from reticent.numerics.progress import Bar
-from reticent.sensitive import cache as caching
 
 Item = tuple[npt.NDArray[Any], ...]  # one prepared example: arrays whose shapes follow from the example alone
 Features = npt.NDArray[np.float32]
+Attachment = Callable[[], contextlib.AbstractContextManager[object]]
+CACHE_FILE = "features.sqlite"  # what learning keeps in the cache folder
 NO_MEMORY = "The machine has too little memory for one batch of this model."
 
 
@@ -58,12 +59,15 @@ class Encoder:
       - Too little memory is an exception about the machine, unless the public example still fits: then it is one
         about an example, and gives NaN.  test_too_little_memory_is_no_bad_example, test_a_row_that_is_too_long_is_nan
       - Where the public example's features depend on its place in a batch, batches have one row.
-                                                                              test_places_that_show_are_given_up
+                                                                    test_rows_whose_place_matters_are_encoded_alone
+      - It keeps nothing of what it encodes: neither calls nor predictions read or write the cache.
+                                                                              test_calling_an_encoder_keeps_nothing
       - Its representation holds public settings only.                                test_encoders_are_frozen_values
 
     Attributes:
         name: What it is called in a manifest.
-        cache: A folder that keeps features between runs; None keeps nothing. Its content is SENSITIVE.
+        cache: A folder where features that learning computes are kept; predictions keep nothing. Its content is
+            SENSITIVE. None: nothing is kept.
     """
 
     name: str
@@ -87,7 +91,7 @@ class Encoder:
             sentence = f"{self.name} cannot encode a public example. Use another model, or wrap(...) your own code."
             raise errors.ReticentError(sentence) from cause
         alike = len({row.tobytes() for row in found}) == 1
-        return backend if alike else replace(backend, rows=lambda _: 1)  # where a row's place shows, it goes alone
+        return backend if alike else replace(backend, rows=lambda _: 1)  # a row's place changes its features
 
     @property
     def width(self) -> int:
@@ -101,21 +105,33 @@ class Encoder:
 
     def __call__(self, inputs: Any) -> Features:
         """Encodes a sequence of inputs."""
+        return self.in_chunks(inputs, self.fill)
+
+    def in_chunks(self, inputs: Any, fill: Callable[[Sequence[object], Features], Iterator[int]]) -> Features:
+        """Encodes a sequence of inputs chunk by chunk, with a progress bar.
+
+        Args:
+            inputs: The inputs.
+            fill: Such as `Encoder.fill`: gets a chunk and rows of NaN, fills them in, and yields how many are done.
+        """
         examples = self._sequence(inputs)
         features = np.full((len(examples), self.width), np.nan, dtype=np.float32)
-        kept = None if self.cache is None else caching.Cache(self.cache)
-        try:
-            with errors.silenced(), Bar(f"Encoding with {self.name}") as bar:
-                for start in range(0, len(examples), self.chunk):
-                    part = slice(start, start + self.chunk)
-                    for done in self._encode(examples[part], features[part], kept):
-                        bar.show((start + done) / len(examples))
-        finally:
-            if kept is not None:
-                kept.close()
+        with errors.silenced(), Bar(f"Encoding with {self.name}") as bar:
+            for start in range(0, len(examples), self.chunk):
+                part = slice(start, start + self.chunk)
+                for done in fill(examples[part], features[part]):
+                    bar.show((start + done) / len(examples))
         return features
 
-    def passes(self, inputs: Any, attachments: Sequence[Callable[[], AbstractContextManager[object]]]) -> Features:
+    def fill(self, examples: Sequence[object], features: Features) -> Iterator[int]:
+        """Fills in the features of a chunk of examples, and yields how many of them are done."""
+        done = 0
+        for rows, values in self._batches(self.backend.prepare(examples)):
+            features[rows] = values
+            done += len(rows)
+            yield done
+
+    def passes(self, inputs: Any, attachments: Sequence[Attachment]) -> Features:
         """Encodes inputs once inside each context, and prepares them once for all; shape (contexts, n, width)."""
         examples = self._sequence(inputs)
         features = np.full((len(attachments), len(examples), self.width), np.nan, dtype=np.float32)
@@ -137,9 +153,13 @@ class Encoder:
             return [item for part in parts for item in self.backend.prepare(part)]
 
     def wipe_cache(self) -> None:
-        """Deletes the features kept in the cache folder, if there is one."""
-        if self.cache is not None:
-            caching.wipe(self.cache)
+        """Deletes the features in the cache folder, and the folder if nothing else is in it. Disks keep old blocks."""
+        if self.cache is None:
+            return
+        for suffix in ("", "-wal", "-shm", "-journal"):  # what SQLite may leave beside its file
+            (self.cache / (CACHE_FILE + suffix)).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.cache.rmdir()
 
     def __copy__(self) -> "Encoder":
         return self  # frozen: a clone of a classifier may share it
@@ -163,28 +183,6 @@ class Encoder:
                 f"{inputs.ndim} dimensions."
             )
         return list(inputs)
-
-    def _encode(self, chunk: Sequence[object], features: Features, kept: caching.Cache | None) -> Iterator[int]:
-        """Fills in features, from the cache where they are kept; yields how many of the rest are done."""
-        keys: list[bytes | None] = [None] * len(chunk)
-        todo = list(range(len(chunk)))
-        if kept is not None and self.content is not None:
-            contents = [self.content(example) for example in chunk]
-            keys = [None if content is None else caching.key(self.digest, content) for content in contents]
-            found = kept.get(keys, self.width)
-            for i, row in enumerate(found):
-                if row is not None:
-                    features[i] = row
-            todo = [i for i, row in enumerate(found) if row is None]
-        items = self.backend.prepare([chunk[i] for i in todo]) if todo else []
-        done = 0
-        for rows, values in self._batches(items):
-            features[[todo[row] for row in rows]] = values
-            done += len(rows)
-            yield done
-        if kept is not None:
-            whole = [i for i in todo if np.isfinite(features[i]).all()]
-            kept.put((name, features[i]) for i in whole if (name := keys[i]) is not None)
 
     def _batches(self, items: Sequence[Item | None]) -> Iterator[tuple[list[int], Features]]:
         """Yields positions and features, in batches of equal shapes and a fixed number of rows."""

@@ -26,8 +26,8 @@ def hf(name: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = N
 
     Args:
         name: Such as "google/vit-base-patch16-224-in21k", or a folder.
-        cache: A folder that keeps features between runs, off by default. It holds SENSITIVE data, readable by its
-            owner alone; `wipe_cache()` deletes it.
+        cache: A folder, off by default: features that learning computes are kept, predictions keep nothing. It holds
+            SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
 
     Example:
         >>> hf("google/vit-base-patch16-224-in21k")

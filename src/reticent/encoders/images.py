@@ -15,7 +15,13 @@ from reticent.encoders.packages import require
 
 EXTRA = "reticent[vision]"
 ROWS = 16
-FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP")  # decoders that say nothing; that of TIFF writes about a damaged one
+FORMATS = (
+    "PNG",
+    "JPEG",
+    "BMP",
+    "GIF",
+    "WEBP",
+)  # decoders that print nothing; that of TIFF does
 _CHUNK = 256
 _PIXELS = 160
 _BICUBIC = 3  # PIL.Image.Resampling.BICUBIC
@@ -27,8 +33,8 @@ def efficientnet_lite0(*, cache: str | os.PathLike[str] | None = None) -> Encode
     Inputs are images: uint8 arrays (height, width, 3), PIL images or paths. They are resized to 160 pixels.
 
     Args:
-        cache: A folder that keeps features between runs, off by default. It holds SENSITIVE data, readable by its
-            owner alone; `wipe_cache()` deletes it.
+        cache: A folder, off by default: features that learning computes are kept, predictions keep nothing. It holds
+            SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
 
     Example:
         >>> efficientnet_lite0()
@@ -71,10 +77,10 @@ def timm(name: str, *, cache: str | os.PathLike[str] | None = None) -> Encoder:
 
 
 def read(example: object) -> Any:
-    """Returns an input as an RGB image, None if it is none. Nothing is said about why."""
+    """Returns an input as an RGB image, None if it is none, without a reason: that would tell about the image."""
     pil = require("PIL.Image", extra=EXTRA)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a remark about one image is a remark about one person
+        warnings.simplefilter("ignore")  # a warning about one image tells about one person
         try:
             if isinstance(example, str | os.PathLike):
                 if not os.path.isfile(example):  # a pipe would wait for somebody to write

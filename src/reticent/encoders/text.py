@@ -18,8 +18,8 @@ def minilm(*, cache: str | os.PathLike[str] | None = None) -> Encoder:
     """all-MiniLM-L6-v2 (MIT), 384 features, from the files inside the PyPI package; nothing is downloaded.
 
     Args:
-        cache: A folder that keeps features between runs, off by default. It holds SENSITIVE data, readable by its
-            owner alone; `wipe_cache()` deletes it.
+        cache: A folder, off by default: features that learning computes are kept, predictions keep nothing. It holds
+            SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
 
     Example:
         >>> minilm()
@@ -91,7 +91,7 @@ def backend(model: Any, tokenizer: Any, *, width: int, tokens: int) -> Backend:
 
 
 def quietly(load: Callable[..., Any], source: str, **settings: Any) -> Any:
-    """Calls a from_pretrained without its progress bars and remarks, and puts them back."""
+    """Calls a from_pretrained without its progress bars and log messages, and turns them on again."""
     logging = require("transformers.utils.logging", extra=EXTRA)
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

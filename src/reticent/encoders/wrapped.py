@@ -1,4 +1,4 @@
-"""Any torch module, any callable."""
+"""Encoders made of any torch module or any callable."""
 
 import contextlib
 import sys
@@ -24,10 +24,10 @@ def wrap(
     """Makes an encoder of a torch module or of any callable.
 
     A module gets stacked float32 (or integer) tensors and is put in evaluation mode; a callable gets a list of inputs
-    and returns an array of shape (len, width). By default they get one row at a time, because nobody knows whether
-    rows influence each other: products of matrices do in their last bits, and then one example changes the features of
-    all others. What raises, or has another width, gives a row of NaN: pass a public example as `probe`, and what always
-    fails is refused before any data.
+    and returns an array of shape (len, width). By default they get one row at a time, because rows may influence each
+    other: matrix products do in their last bits, and then one example changes the features of all others. What raises,
+    or has another width, gives a row of NaN: pass a public example as `probe`, and what always fails is refused before
+    any data.
 
     Args:
         module_or_callable: Public code and weights, not fitted to the sensitive data.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.gate import grid
 from reticent.labels import Label, LabelSpace, canonical
-from reticent.numerics import rows as norms
+from reticent.numerics.rows import unit_rows
 
 Ints = npt.NDArray[np.int64]
 _ROWS_AT_ONCE = 1024
@@ -39,25 +39,6 @@ class LabelSums:
 
     def __repr__(self) -> str:
         return "LabelSums(<sensitive>)"
-
-
-def unit_rows(features: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Returns rows scaled to norm 1; zero rows stay zero, rows with NaN or infinity stay unusable.
-
-    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
-    [[0.6, 0.8], [0.0, 0.0]]
-    """
-    rows = np.array(features, dtype=np.float64, order="C")  # a row's bits must not depend on the layout
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        squares = norms.squared(rows)
-        odd = np.flatnonzero(~((squares > 1e-200) & (squares < 1e200)))
-        if len(odd):  # so that squares neither overflow nor vanish
-            largest = np.max(np.abs(rows[odd]), axis=1, keepdims=True, initial=0.0)
-            rows[odd] = np.where(largest > 0, rows[odd] / largest, rows[odd])
-            squares[odd] = norms.squared(rows[odd])
-        lengths = np.sqrt(squares)
-        rows /= np.where(lengths > 0, lengths, 1.0)[:, None]
-    return rows
 
 
 def count_by_label(labels: Iterable[object]) -> dict[Label, int]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.gate import grid
 from reticent.gate.noise import NoiseSource
-from reticent.numerics import rows as row_norms
+from reticent.numerics.rows import norms
 from reticent.privacy import events
 
 Floats = npt.NDArray[np.float64]
@@ -53,8 +53,8 @@ class OuterProducts:
     def norms(self) -> dict[str, Floats]:
         """Returns the norm of each example's gradient, by parameter."""
         with np.errstate(all="ignore"):
-            errors = lengths(self.errors)
-            return {self.weight: errors * self.lengths * self.units, self.bias: errors}
+            of_errors = norms(self.errors)
+            return {self.weight: of_errors * self.lengths * self.units, self.bias: of_errors}
 
     def add(self, sums: Mapping[str, Floats], scales: Mapping[str, Floats]) -> None:
         """Adds scaled gradients to the sums, once; examples scaled by 0 may hold NaN and are left out."""
@@ -82,7 +82,7 @@ class Block:
 
     def norms(self) -> dict[str, Floats]:
         """Returns the norm of each example's gradient, by parameter."""
-        found = {name: lengths(rows) for name, rows in self.rows.items()}
+        found = {name: norms(rows) for name, rows in self.rows.items()}
         return found if self.head is None else {**found, **self.head.norms()}
 
     def add(self, sums: Mapping[str, Floats], scales: Mapping[str, Floats]) -> None:
@@ -198,7 +198,7 @@ def clipped_sum(gradients: Gradients, parameters: Parameters, rows: Ints, clip_n
             continue
 
 
-def bounded(norms: Mapping[str, Floats], clip_norm: float) -> dict[str, Floats]:
+def bounded(found: Mapping[str, Floats], clip_norm: float) -> dict[str, Floats]:
     """Returns factors between 0 and 1 after which no example's gradient exceeds clip_norm.
 
     An example whose gradient is not finite, or would still be too long, counts for nothing.
@@ -209,16 +209,10 @@ def bounded(norms: Mapping[str, Floats], clip_norm: float) -> dict[str, Floats]:
     """
     with np.errstate(all="ignore"):
         limit = clip_norm * (1 - _ROUNDING)
-        scale = np.clip(np.minimum(1.0, limit / np.maximum(_joint(norms), limit * 0.5)), 0.0, 1.0)
-        total = _joint({name: norm * scale for name, norm in norms.items()})
-        usable = np.isfinite(_joint(norms)) & (total <= clip_norm * (1 - _ROUNDING / 2))
-    return dict.fromkeys(norms, np.where(usable, scale, 0.0))
-
-
-def lengths(rows: Floats) -> Floats:
-    """Returns the norm of each row; not finite where the row is not."""
-    with np.errstate(all="ignore"):
-        return np.asarray(np.sqrt(row_norms.squared(rows)), dtype=np.float64)
+        scale = np.clip(np.minimum(1.0, limit / np.maximum(_joint(found), limit * 0.5)), 0.0, 1.0)
+        total = _joint({name: norm * scale for name, norm in found.items()})
+        usable = np.isfinite(_joint(found)) & (total <= clip_norm * (1 - _ROUNDING / 2))
+    return dict.fromkeys(found, np.where(usable, scale, 0.0))
 
 
 def flattened(values: Mapping[str, npt.NDArray[Any]]) -> Floats:
@@ -237,8 +231,8 @@ def split(values: Floats, like: Parameters, dtype: type[np.floating[Any]]) -> di
     }
 
 
-def _joint(norms: Mapping[str, Floats]) -> Floats:
-    return np.asarray(np.sqrt(sum(np.square(norm) for norm in norms.values())), dtype=np.float64)
+def _joint(found: Mapping[str, Floats]) -> Floats:
+    return np.asarray(np.sqrt(sum(np.square(norm) for norm in found.values())), dtype=np.float64)
 
 
 def _draw(rng: NoiseSource, size: int, rate: float, sigma: float, parameters: int) -> tuple[Ints, Ints]:

@@ -1,1 +1,4 @@
-"""Arithmetic and files that know nothing about privacy: rows, high precision, atomic writes, progress bars."""
+"""Arithmetic, files and threads that know nothing about privacy and import nothing of reticent but its errors.
+
+Here live scaling of rows, high precision, atomic writes, progress bars and how threads wait.
+"""

@@ -1,4 +1,10 @@
-"""Norms of rows that do not depend, in any bit, on the rows beside them."""
+"""Norms and scaling of rows. A row's result never depends, in any bit, on the other rows, their number or the layout.
+
+Guarantees:
+  - Alone, among other rows, at any place, of any layout: the same bits.     test_norms_do_not_depend_on_other_rows,
+                                                              test_scaled_rows_do_not_depend_on_other_rows
+  - No row decides whether a warning appears.                                test_odd_rows_are_scaled_silently
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,20 +12,80 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+Floats = npt.NDArray[np.floating]
 
-def squared(rows: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+
+def squared_norms(rows: Floats) -> Floats:
     """Returns the squared norm of each row, along the last axis.
 
     Sums along rows that lie whole in memory are added up row by row in one fixed order; those of einsum differ for one
     row and for several beyond 8,192 columns, and those of other layouts at any width.
-    test_norms_do_not_depend_on_company
 
-    >>> squared(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    >>> squared_norms(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [25.0, 0.0]
     """
     whole = np.ascontiguousarray(rows)
-    total: npt.NDArray[np.floating] = np.add.reduce(whole * whole, axis=-1)
+    with np.errstate(all="ignore"):
+        total: Floats = np.add.reduce(whole * whole, axis=-1)
     return total
+
+
+def norms(rows: Floats) -> npt.NDArray[np.float64]:
+    """Returns the norm of each row; not finite where the row is not, or where its squares are out of range.
+
+    >>> norms(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    [5.0, 0.0]
+    """
+    with np.errstate(all="ignore"):
+        return np.asarray(np.sqrt(squared_norms(rows)), dtype=np.float64)
+
+
+def unit_rows(features: Floats) -> npt.NDArray[np.float64]:
+    """Returns rows of shape (n, K) scaled to norm 1; zero rows stay zero, rows with NaN or infinity stay unusable.
+
+    Finite rows of any size have norm 1 afterwards: those whose squares overflow or vanish are scaled twice.
+
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0], [3e-300, 4e-300]])).tolist()
+    [[0.6, 0.8], [0.0, 0.0], [0.6, 0.8]]
+    """
+    rows = np.array(features, dtype=np.float64, order="C")  # a row's bits must not depend on the layout
+    with np.errstate(all="ignore"):
+        squares = squared_norms(rows)
+        odd = np.flatnonzero(~((squares > 1e-200) & (squares < 1e200)))
+        if len(odd):  # so that squares neither overflow nor vanish
+            largest = np.max(np.abs(rows[odd]), axis=1, keepdims=True, initial=0.0)
+            rows[odd] = np.where(largest > 0, rows[odd] / largest, rows[odd])
+            squares[odd] = squared_norms(rows[odd])
+        lengths = np.sqrt(squares)
+        rows /= np.where(lengths > 0, lengths, 1.0)[:, None]
+    return rows
+
+
+def unit_or_zero(features: Floats) -> npt.NDArray[np.float32]:
+    """Returns rows of shape (n, K) scaled to norm 1, and zeros for rows whose norm is 0 or not finite.
+
+    >>> unit_or_zero(np.array([[0.0, 2.0], [0.0, 0.0], [np.nan, 1.0]])).tolist()
+    [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
+    """
+    rows = features.astype(np.float64)
+    lengths = norms(rows)[:, None]
+    usable = np.isfinite(lengths) & (lengths > 0)
+    with np.errstate(all="ignore"):
+        return np.where(usable, rows / np.where(usable, lengths, 1), 0).astype(np.float32)
+
+
+def scaled(features: Floats, length: float | None) -> Floats:
+    """Returns rows of a public length, along the last axis; zero rows stay zero. None leaves rows as they are.
+
+    >>> scaled(np.array([[3.0, 4.0], [0.0, 0.0]]), 10.0).tolist()
+    [[6.0, 8.0], [0.0, 0.0]]
+    """
+    if length is None:
+        return features
+    rows = np.array(features, dtype=np.float64, order="C")  # a row's bits must not depend on the layout
+    lengths = norms(rows)[..., None]
+    with np.errstate(all="ignore"):
+        return (rows * (length / np.where(lengths > 0, lengths, 1))).astype(np.float32)
 
 
 def take(inputs: Any, rows: npt.NDArray[np.integer | np.bool_] | Sequence[int]) -> Any:

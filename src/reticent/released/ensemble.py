@@ -12,7 +12,7 @@ from reticent import errors
 from reticent.encoders.adapters import Adapter, Film, LastLayer, Lora, features_with_each, last_layer
 from reticent.encoders.encoder import Encoder
 from reticent.labels import LabelSpace
-from reticent.numerics import rows as norms
+from reticent.numerics.rows import scaled
 from reticent.released.aggregate import AGGREGATES, Aggregate, Logits, argmax
 from reticent.released.model import Encode, Floats, Scorer, features_of, learned_rows
 from reticent.released.release import Release
@@ -88,20 +88,6 @@ class Ensemble:
         if value["aggregate"] not in AGGREGATES or value["adapter"] is None:
             raise errors.InvalidValue("Expected the learner that this model was made with: load(path, learner=...).")
         return cls(adapter_from_json(value["adapter"]), AGGREGATES[value["aggregate"]], value["length"])
-
-
-def scaled(features: Floats, length: float | None) -> Floats:
-    """Returns features of a public length; each depends on its own example alone. Zero rows stay zero.
-
-    >>> scaled(np.array([[3.0, 4.0], [0.0, 0.0]]), 10.0).tolist()
-    [[6.0, 8.0], [0.0, 0.0]]
-    """
-    if length is None:
-        return features
-    with np.errstate(all="ignore"):
-        rows = np.array(features, dtype=np.float64, order="C")  # a row's bits must not depend on the layout
-        lengths = np.sqrt(norms.squared(rows))[..., None]
-        return (rows * (length / np.where(lengths > 0, lengths, 1))).astype(np.float32)
 
 
 def adapter_values(parameters: Mapping[str, Any]) -> dict[str, Any]:

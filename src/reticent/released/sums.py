@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.labels import LabelSpace
-from reticent.numerics import rows as norms
+from reticent.numerics.rows import unit_or_zero
 from reticent.released import denoise
 from reticent.released.model import Floats, Scorer, features_of, learned_rows
 from reticent.released.release import Release
@@ -69,10 +69,5 @@ def _products(features: Floats, weights: npt.NDArray[np.float32]) -> npt.NDArray
     """Unit rows times weights; what has no direction scores zero everywhere."""
     if features.ndim != 2 or features.shape[1] != weights.shape[1]:
         raise errors.InvalidValue(f"Expected features of width {weights.shape[1]}.")
-    with np.errstate(invalid="ignore", over="ignore"):
-        rows = features.astype(np.float64)
-        lengths = np.sqrt(norms.squared(rows))[:, None]
-        usable = np.isfinite(lengths) & (lengths > 0)
-        unit = np.where(usable, rows / np.where(usable, lengths, 1), 0).astype(np.float32)
-    scores: npt.NDArray[np.float32] = unit @ weights.T
+    scores: npt.NDArray[np.float32] = unit_or_zero(features) @ weights.T
     return scores

@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.encoders.adapters import Adapter, Recorder, trainable
+from reticent.encoders.adapters import Adapter, trainable
 from reticent.encoders.encoder import NO_MEMORY, Backend, Item, batches, out_of_memory, shapes, stacked, tensors
 from reticent.encoders.packages import require
 from reticent.gate.step import Again, Block, Floats, Ints, Parameters
 from reticent.sensitive.head import Head, Snapped, head_gradients, inside, snapped, zeros
+from reticent.sensitive.recorder import Recorder
 from reticent.sensitive.training import Engine
 
 

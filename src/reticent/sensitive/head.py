@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.gate.step import Block, Floats, Ints, OuterProducts, Parameters, lengths
+from reticent.gate.step import Block, Floats, Ints, OuterProducts, Parameters
+from reticent.numerics.rows import norms
 from reticent.released.ensemble import BIAS, WEIGHT
 
 _LEAST_EXPONENT = 900  # smaller features are zero; 2^900 is a float
@@ -85,7 +86,7 @@ class Head:
 def head_gradients(error: Floats, features: Snapped, wanted: int, of_values: Floats | None = None) -> OuterProducts:
     """Returns the head's gradients of the first examples of a block; `of_values` are norms worked out before."""
     values, units, mine = features[0][:wanted], features[1][:wanted], error[:wanted]
-    return OuterProducts(WEIGHT, BIAS, mine, values, units, lengths(values) if of_values is None else of_values)
+    return OuterProducts(WEIGHT, BIAS, mine, values, units, norms(values) if of_values is None else of_values)
 
 
 class HeadGradients:
@@ -114,7 +115,7 @@ class HeadGradients:
             part = slice(start, start + _PIECE)
             values, self._units[part] = snapped(features[part])
             with np.errstate(all="ignore"):  # of rows that are not usable
-                self._values[part], self._lengths[part] = values, lengths(values)
+                self._values[part], self._lengths[part] = values, norms(values)
 
     def __repr__(self) -> str:
         return "HeadGradients(<sensitive>)"

@@ -23,6 +23,8 @@ from reticent.gate.mechanisms import Mechanism
 from reticent.gate.noise import NoiseSource
 from reticent.gate.step import Gradients, Steps
 from reticent.labels import LabelSpace, canonical, in_public_order
+from reticent.numerics import threads
+from reticent.numerics.rows import take
 from reticent.policies import PublicLabels
 from reticent.privacy import accounting, events, renyi
 from reticent.privacy.statement import UNCOVERED
@@ -265,9 +267,7 @@ class _Examples:
 
     def at(self, rows: npt.NDArray[np.int64]) -> "_Examples":
         """Returns some of the examples."""
-        inputs = self.inputs
-        some = inputs[rows] if isinstance(inputs, np.ndarray) else [inputs[i] for i in rows.tolist()]
-        return _Examples(some, self.places[rows])
+        return _Examples(take(self.inputs, rows), self.places[rows])
 
     def encoded(self, encoder: Encode | None) -> "_Examples":
         """Returns the examples with features as inputs."""
@@ -388,6 +388,7 @@ def _public_task(validation: object) -> Task:
 
 
 def _optuna() -> Any:
+    threads.wait_passively()
     try:
         import_module("torch")  # of its Gaussian process
         return import_module("optuna")

@@ -11,11 +11,15 @@ import pytest
 import reticent as rt
 from reticent import errors
 from reticent.encoders import film
+from reticent.gate.gate import Gate
+from reticent.gate.ledger import Ledger
+from reticent.gate.step import Block
 from reticent.lab.attack import audit
 from reticent.labels import LabelSpace
 from reticent.privacy import accounting, events
-from reticent.sensitive.dpsgd import Sgd, Training
+from reticent.released.optimizers import Sgd
 from reticent.sensitive.head import HeadGradients
+from reticent.sensitive.training import Training
 from tests.test_cli import refused, reticent
 
 DELTA = 1e-5
@@ -29,13 +33,22 @@ class Canary:
     norm: float = 10.0
     clipped: bool = True
 
+    size = 1
+
     @property
     def start(self):
         return {"w": np.zeros(2, np.float32)}
 
-    def clipped_sum(self, parameters, rows, clip):
-        scales = clip({"w": np.full(len(rows), self.norm)})["w"] if self.clipped else np.ones(len(rows))
-        return {"w": np.array([scales.sum() * self.norm, 0.0])}
+    def blocks(self, parameters, rows):
+        gradients = np.tile([self.norm, 0.0], (len(rows), 1))
+        yield Block({"w": gradients}) if self.clipped else Unclipped({"w": gradients})
+
+
+class Unclipped(Block):
+    """Forgets to clip: adds its gradients whole, whatever the gate says."""
+
+    def add(self, sums, scales):
+        super().add(sums, {name: np.ones_like(scale) for name, scale in scales.items()})
 
 
 def training(epsilon: float, *, rate: float = 1.0, steps: int = 1) -> Training:
@@ -180,12 +193,12 @@ class Broken:
     raw_labels: bool = False
     rule = rt.Cosine().rule
 
-    def learn_task(self, task, policy, *, budget, ledger, **others):
-        generous = replace(budget, epsilon=budget.epsilon * self.times)
+    def learn_task(self, task, policy, *, gate, **others):
+        budget, task = gate.budget, gate.admit(task)
+        generous = Gate(Ledger.create(None, replace(budget, epsilon=budget.epsilon * self.times)))
         honest = policy.sums(budget) if isinstance(policy, rt.PublicLabels) else policy.joint(budget)
-        ledger.spend(honest, task=task.name, private=True)
-        unwatched = rt.ContinualClassifier(budget=generous)._open_ledger()
-        release = rt.Cosine().learn_task(task, policy, budget=generous, ledger=unwatched, **others)
+        gate.spend(honest, task=task.name)
+        release = rt.Cosine().learn_task(task, policy, gate=generous, **others)
         if self.raw_labels:
             new = LabelSpace(tuple(sorted(set(task.labels))))
             rows = np.arange(len(new), dtype=np.int32)

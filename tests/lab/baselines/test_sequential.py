@@ -63,7 +63,7 @@ def test_desai_is_accounted_as_in_the_paper():
         assert accounting.within(event, BUDGET)
     model = experiment(learner, SPACE, budget=BUDGET)
     stream(model)
-    assert [spend.task for spend in model.statement().spends] == ["memory buffer", "march", "april"]
+    assert [spend.task for spend in model.statement().spends] == ["march", "memory buffer", "april"]
     assert model.statement().now.epsilon == pytest.approx(BUDGET.epsilon, rel=1e-3)
 
 

@@ -16,6 +16,7 @@ from reticent.gate.gate import Gate
 from reticent.gate.step import Floats, Ints, Parameters, flattened, split
 from reticent.labels import LabelSpace
 from reticent.numerics.progress import Bar
+from reticent.numerics.rows import take
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy import events
 from reticent.released.ensemble import ROWS, Ensemble
@@ -151,7 +152,7 @@ class Desai:
         at = public_rows(policy, task.labels, known)
         kept = self._split(at)
         inputs = task.inputs
-        mine = gradients_of(learner, prepared(learner, _take(inputs, ~kept), encoder), at[~kept], len(known), encoder)
+        mine = gradients_of(learner, prepared(learner, take(inputs, ~kept), encoder), at[~kept], len(known), encoder)
         start = _model(past, mine.start)
         if recalled is None:
             parameters = train(mine, learner.training(training), permit, start=start)
@@ -217,10 +218,6 @@ def _parameters(
     known: LabelSpace, trained: dict[str, npt.NDArray[np.float32]]
 ) -> dict[str, npt.NDArray[np.float32] | npt.NDArray[np.int32]]:
     return {ROWS: np.arange(len(known), dtype=np.int32), **trained}
-
-
-def _take(inputs: Any, kept: npt.NDArray[np.bool_]) -> Any:
-    return inputs[kept] if isinstance(inputs, np.ndarray) else [x for x, keep in zip(inputs, kept, strict=True) if keep]
 
 
 def _as(inputs: Any, rows: list[object]) -> Any:

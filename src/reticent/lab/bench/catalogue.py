@@ -4,7 +4,6 @@ To compare another learner of the package, add its entry to `ENTRIES`. A learner
 names it as "module:object".
 """
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -13,7 +12,8 @@ from reticent.encoders.adapters import film, last_layer
 from reticent.lab.baselines.oracles import LabelOracle, NoPrivacy, OracleHeads, without_noise
 from reticent.lab.baselines.sequential import Desai, Naive
 from reticent.lab.bench.run import FILM, Run
-from reticent.sensitive.learners import Cosine, Learner, PeftEnsemble
+from reticent.numerics.own_objects import is_own
+from reticent.sensitive.learners import Cosine, Learner, PeftEnsemble, named
 from reticent.sensitive.training import Engine
 
 PAPER, OURS, BASELINE, OWN = "the paper's method here", "ours here", "baseline here", "yours"
@@ -150,7 +150,7 @@ def is_known(name: str) -> bool:
     >>> is_known("cosine"), is_known("my_module:Mine"), is_known("cosinus")
     (True, True, False)
     """
-    return name in names() or ":" in name
+    return name in names() or is_own(name)
 
 
 def entry(name: str) -> Entry:
@@ -159,8 +159,8 @@ def entry(name: str) -> Entry:
     >>> entry("peft-paper").title, entry("my_module:Mine").origin
     ('PEFT Ensemble', 'yours')
     """
-    if ":" in name:
-        return Entry(name=name, family=name, title=name, origin=OWN, make=lambda run, size, tuned: _own(name))
+    if is_own(name):
+        return Entry(name=name, family=name, title=name, origin=OWN, make=lambda run, size, tuned: named(name))
     found = [entry for entry in ENTRIES if entry.name == name]
     if not found:
         raise errors.InvalidValue(f"No learner is called {name}. There are {', '.join(names())}, or module:object.")
@@ -191,14 +191,3 @@ def of_the_paper(name: str) -> str | None:
 def learner_of(run: Run, size: int, tuned: Tuned) -> Learner:
     """Returns the learner of a run for tasks of about this size; `tuned` completes the paper's PEFT."""
     return entry(run.learner).make(run, size, tuned)
-
-
-def _own(name: str) -> Learner:
-    """Returns the user's own learner: an object of a module, or what its class or function returns."""
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise errors.InvalidValue(f"Expected a learner at {name}: {error}.") from error
-    learner: Learner = found() if isinstance(found, type) or not hasattr(found, "learn_task") else found
-    return learner

@@ -96,7 +96,7 @@ def encoder_of(data: Data) -> Any:
     name = data.encoder
     if name is None:
         raise errors.InvalidValue(f"{data.name} has features alone: nothing can be trained through its encoder.")
-    return encoders.hf(name.removeprefix("hf:")) if name.startswith("hf:") else getattr(encoders, name)()
+    return encoders.named(name)
 
 
 def _encoded(data: Data) -> npt.NDArray[np.float32]:

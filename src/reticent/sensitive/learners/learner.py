@@ -12,6 +12,7 @@ from reticent.labels import LabelSpace
 from reticent.policies import Policy
 from reticent.released.model import Encode, Rule
 from reticent.released.release import Release
+from reticent.sensitive.cache import encoded_with_cache
 from reticent.sensitive.task import Task
 
 
@@ -49,7 +50,7 @@ def encoded(inputs: Any, encoder: Encode | None, past: Sequence[Release]) -> npt
 
     Lists are refused: to make an array of one reads its rows, and fails where one of them has another length.
     """
-    features: object = inputs if encoder is None else encoder(inputs)
+    features: object = inputs if encoder is None else encoded_with_cache(encoder, inputs)
     if not isinstance(features, np.ndarray) or features.ndim != 2 or features.dtype.kind not in "fiu":
         raise errors.InvalidValue("Expected features of shape (n, K), or an encoder that makes them.")
     for release in past:

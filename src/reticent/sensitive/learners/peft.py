@@ -15,10 +15,11 @@ from reticent.gate.gate import Gate, Permit
 from reticent.gate.step import Gradients
 from reticent.labels import LabelSpace
 from reticent.numerics.progress import Bar
+from reticent.numerics.rows import scaled
 from reticent.policies import Policy
 from reticent.privacy import accounting, events
 from reticent.released.aggregate import Aggregate, argmax
-from reticent.released.ensemble import BIAS, ROWS, WEIGHT, Ensemble, adapter_from_json, adapter_to_json, scaled
+from reticent.released.ensemble import BIAS, ROWS, WEIGHT, Ensemble, adapter_from_json, adapter_to_json
 from reticent.released.model import Encode
 from reticent.released.optimizers import Adam
 from reticent.released.release import Release

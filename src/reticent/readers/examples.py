@@ -1,0 +1,53 @@
+"""Columns and Examples: what is asked of a file, and what is found in it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from reticent import errors
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns of a file are what; all public.
+
+    Args:
+        text: The column with texts.
+        image: The column with paths of images, relative to the file.
+        features: Columns of numbers, in order; or ("x",) in an NPZ file.
+        label: The column with labels; not needed to predict.
+        person: The column that says whose example it is.
+    """
+
+    text: str | None = None
+    image: str | None = None
+    features: Sequence[str] = ()
+    label: str | None = None
+    person: str | None = None
+
+    def __post_init__(self) -> None:
+        if sum([self.text is not None, self.image is not None, bool(self.features)]) > 1:
+            raise errors.InvalidValue("Expected one kind of input: text, image or features.")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Sensitive: inputs, labels and person ids of a file, ready for `learn_task`."""
+
+    inputs: Any
+    labels: Sequence[object] | npt.NDArray[Any] | None
+    persons: Sequence[object] | npt.NDArray[Any] | None
+
+    def __repr__(self) -> str:
+        return "Examples(<sensitive>)"
+
+
+def refuse_missing(path: Path, wanted: Sequence[str], there: Sequence[str], *, shown: bool = True) -> None:
+    """Refuses a file that lacks a column; `shown` says whether the names of its columns may be printed."""
+    for name in wanted:
+        if name not in there:
+            rest = f"{path.name}. Its columns: {', '.join(there[:20]) or 'none'}." if shown else None
+            raise errors.InvalidValue(f"No column {name!r} in {rest or f'the first line of {path.name}.'}")

@@ -1,0 +1,111 @@
+"""Cells of arrays, frames and columns, whatever library holds them: numpy, pandas, polars, pyarrow or plain lists.
+
+No cell decides whether an exception appears: one that cannot be read is None, and refusals are read from metadata.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors
+
+Inputs = Sequence[object] | npt.NDArray[Any]
+_NO_FEATURES = "Expected features of shape (n, K), or an encoder that makes them."
+
+
+def inputs_of(values: Any) -> Inputs:
+    """Returns the inputs of a task: arrays and frames of numbers as an array, a column of anything else as a list.
+
+    >>> inputs_of(("a text", None))
+    ['a text', None]
+    """
+    if isinstance(values, np.ndarray):
+        return values if values.ndim > 1 else _cells(values)
+    if hasattr(type(values), "columns"):
+        return _numbers(values, list(values.dtypes) if hasattr(values, "to_numpy") else [])
+    inside = _of_array(getattr(values, "dtype", None))
+    return _numbers(values, inside) if inside else _cells(values)
+
+
+def column_of(name: str, values: Any, inputs: Inputs) -> list[object]:
+    """Returns one cell per input, None where a cell cannot be read.
+
+    Args:
+        name: What the column holds; dates are no labels in any library.
+        values: The column.
+        inputs: The inputs that it belongs to.
+    """
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise errors.InvalidValue(f"Expected {name} with one dimension, got {values.ndim}.")
+    column = _cells(values)
+    if name == "labels" and _is_time(getattr(values, "dtype", None)):
+        column = [None] * len(column)
+    if len(column) != len(inputs):
+        raise errors.InvalidValue(f"Expected as many {name} as inputs.")
+    return column
+
+
+def _numbers(values: Any, kinds: Sequence[object]) -> npt.NDArray[np.float64]:
+    """Returns a frame of pandas or polars as numbers; NaN where one is missing.
+
+    One type whatever the cells hold: that of `to_numpy` depends on whether a number is missing.
+    """
+    if not kinds or not all(map(_is_number, kinds)):
+        raise errors.InvalidValue(_NO_FEATURES)
+    missing = {"dtype": np.float64, "na_value": np.nan} if hasattr(values, "iloc") else {}
+    try:
+        return np.asarray(values.to_numpy(**missing), dtype=np.float64)
+    except Exception:
+        raise errors.InvalidValue(_NO_FEATURES) from None  # its cause would show a cell
+
+
+def _cells(values: Any) -> list[object]:
+    """Returns a column as Python objects, whatever library holds it; None where a cell cannot be read."""
+    if _is_time(getattr(values, "dtype", None)) and hasattr(values, "to_physical"):
+        values = values.to_physical()  # polars stops at a date beyond the calendar
+    found = _listed(values)
+    if found is not None:
+        return found
+    if not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
+        raise errors.InvalidValue("Expected a column that can be read cell by cell, such as a list.")
+    cell = values.iloc.__getitem__ if hasattr(values, "iloc") else values.__getitem__
+    return [_cell(cell, i) for i in range(len(values))]
+
+
+def _listed(values: Any) -> list[object] | None:
+    """Returns a column at once, None where some cell cannot be read: then it must be found out which."""
+    dates = isinstance(values, np.ndarray) and values.dtype.kind in "mM"  # a missing one would become a number
+    ways = ("tolist", "to_pylist") if getattr(values, "ndim", 1) == 1 and not dates else ()
+    way = next((getattr(values, name) for name in ways if hasattr(values, name)), lambda: values)
+    try:
+        found = list(way())
+        return None if hasattr(values, "__len__") and len(found) != len(values) else found  # ends at an IndexError
+    except Exception:
+        return None
+
+
+def _cell(cell: Callable[[int], Any], place: int) -> object:
+    try:
+        value = cell(place)
+        return value.as_py() if hasattr(value, "as_py") else value
+    except Exception:
+        return None
+
+
+def _of_array(kind: object) -> list[object]:
+    """Returns the type inside a column of arrays of polars; an empty list for any other column."""
+    return [kind.inner] if hasattr(kind, "inner") and hasattr(kind, "shape") else []
+
+
+def _is_number(kind: object) -> bool:
+    """Tells whether a column holds numbers or truth values: by its type of numpy, pandas or polars."""
+    if hasattr(kind, "is_numeric"):
+        return bool(kind.is_numeric()) or str(kind) == "Boolean"
+    return getattr(kind, "kind", "") in tuple("biuf")
+
+
+def _is_time(kind: object) -> bool:
+    """Tells whether a column of polars holds dates, times or durations."""
+    return bool(getattr(kind, "is_temporal", bool)())

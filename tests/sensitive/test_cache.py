@@ -1,0 +1,154 @@
+"""The cache of features: the same bits, and files that nobody else can read."""
+
+import dataclasses
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reticent import encoders, errors
+from reticent.budget import Budget
+from reticent.classifier import ContinualClassifier
+from reticent.encoders import images, text
+from reticent.encoders.encoder import CACHE_FILE, Encoder
+from reticent.policies import PublicLabels
+from reticent.sensitive.cache import encoded_with_cache
+from tests.encoders.samples import installed, pictures, texts
+
+posix = pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
+
+
+def mean_of_letters(folder: Path | None, calls: list[int] | None = None) -> Encoder:
+    """An encoder of texts; `calls` gets the number of rows of each batch."""
+
+    def function(batch: list[str]) -> np.ndarray:
+        if calls is not None:
+            calls.append(len(batch))
+        return np.array([[len(word), np.mean([ord(letter) for letter in word or " "])] for word in batch])
+
+    plain = encoders.wrap(function, width=2, name="letters", rows=4)
+    return dataclasses.replace(plain, cache=folder, content=text.content, chunk=7)
+
+
+def test_the_cache_changes_no_bits(tmp_path):
+    """Nothing kept, some of it, all of it, in another order, in several chunks."""
+    examples = [*texts(30), None, "canary", "canary"]
+    expected = mean_of_letters(None)(examples)
+    calls: list[int] = []
+    encoder = mean_of_letters(tmp_path / "kept", calls)
+    np.testing.assert_array_equal(encoded_with_cache(encoder, examples[:11]), expected[:11])
+    np.testing.assert_array_equal(encoded_with_cache(encoder, examples), expected)
+    calls.clear()
+    np.testing.assert_array_equal(encoded_with_cache(encoder, examples[::-1]), expected[::-1])
+    assert calls == [4]  # None alone is tried again, beside copies of itself
+    np.testing.assert_array_equal(encoded_with_cache(encoder, []), expected[:0])
+    for other in (mean_of_letters(None), lambda inputs: expected):  # no folder; no encoder of ours
+        np.testing.assert_array_equal(encoded_with_cache(other, examples), expected)
+
+
+def test_what_cannot_be_encoded_is_not_kept(tmp_path):
+    """A row of NaN may come of this machine's memory, and be a row of features on another day."""
+    broken = True
+
+    def function(batch: list[str]) -> np.ndarray:
+        if broken:
+            raise ValueError
+        return np.ones((len(batch), 2))
+
+    plain = encoders.wrap(function, width=2, name="mine")
+    encoder = dataclasses.replace(plain, cache=tmp_path, content=text.content)
+    assert np.isnan(encoded_with_cache(encoder, ["a text"])).all()
+    broken = False
+    assert encoded_with_cache(encoder, ["a text"]).tolist() == [[1.0, 1.0]]
+
+
+def test_encoders_do_not_share_what_they_keep(tmp_path):
+    first = mean_of_letters(tmp_path)
+    other = dataclasses.replace(
+        encoders.wrap(lambda batch: np.zeros((len(batch), 2)), width=2, name="zeros"),
+        cache=tmp_path,
+        content=text.content,
+    )
+    assert encoded_with_cache(first, ["a text"]).any()
+    assert not encoded_with_cache(other, ["a text"]).any()
+
+
+@posix
+def test_cache_is_private_and_wiped(tmp_path):
+    folder = tmp_path / "kept"
+    encoder = mean_of_letters(folder)
+    encoded_with_cache(encoder, ["canary", "another"])
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (file,) = folder.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert b"canary" not in file.read_bytes()
+    (folder / "other.txt").write_text("not ours")
+    encoder.wipe_cache()
+    assert [file.name for file in folder.iterdir()] == ["other.txt"]
+    (folder / "other.txt").unlink()
+    encoder.wipe_cache()
+    assert not folder.exists()
+    mean_of_letters(None).wipe_cache()
+
+
+@posix
+def test_a_folder_of_the_user_keeps_its_mode(tmp_path):
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o755)
+    (folder / CACHE_FILE).touch(mode=0o644)
+    encoded_with_cache(mean_of_letters(folder), ["a text"])
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    assert stat.S_IMODE((folder / CACHE_FILE).stat().st_mode) == 0o600
+
+
+@posix
+def test_a_link_is_no_cache(tmp_path):
+    """Whoever may write to the folder could lead features to a file of theirs."""
+    target = tmp_path / "theirs"
+    target.touch(mode=0o644)
+    (tmp_path / CACHE_FILE).symlink_to(target)
+    with pytest.raises(errors.ReticentError, match=r"^The cache .* cannot be opened\."):
+        encoded_with_cache(mean_of_letters(tmp_path), ["a text"])
+    assert target.read_bytes() == b""
+    assert stat.S_IMODE(target.stat().st_mode) == 0o644
+
+
+def test_a_damaged_cache_is_refused_in_one_sentence(tmp_path):
+    (tmp_path / CACHE_FILE).write_bytes(b"not a database" * 100)
+    with pytest.raises(errors.ReticentError, match=r"^The cache .* cannot be opened\. Wipe it, or name another\.$"):
+        encoded_with_cache(mean_of_letters(tmp_path), ["a text"])
+
+
+@installed("PIL")
+def test_cache_of_images_follows_pixels_not_names(tmp_path):
+    from PIL import Image
+
+    plain = encoders.wrap(
+        lambda batch: np.array([[np.mean(np.asarray(images.read(image)))] for image in batch]), width=1, name="mean"
+    )
+    encoder = dataclasses.replace(plain, cache=tmp_path / "kept", content=images.content)
+    first, second = pictures(2)
+    file = tmp_path / "a.png"
+    Image.fromarray(first).save(file)
+    before = encoded_with_cache(encoder, [file])
+    np.testing.assert_array_equal(encoded_with_cache(encoder, [first]), before)
+    Image.fromarray(second).save(file)
+    assert (encoded_with_cache(encoder, [file]) != before).any()
+
+
+def test_learning_uses_the_cache_and_predicting_does_not(tmp_path):
+    calls: list[int] = []
+    encoder = mean_of_letters(tmp_path / "kept", calls)
+    for _ in range(2):
+        model = ContinualClassifier(
+            encoder=encoder, labels=PublicLabels(["a", "b"]), budget=Budget(epsilon=1.0, delta=1e-5, tasks_per_person=1)
+        )
+        model.learn_task(["a text", "another"], ["a", "b"])
+    assert calls == [4]  # learned twice, encoded once
+    kept = (tmp_path / "kept" / CACHE_FILE).read_bytes()
+    model.predict(["a text", "a third"])
+    assert calls == [4, 4]
+    assert (tmp_path / "kept" / CACHE_FILE).read_bytes() == kept
