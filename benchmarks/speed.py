@@ -60,7 +60,7 @@ clipped gradients up in float64.
 ```
 
 Where a step goes. What plain training does not have is exact noise, one draw for each parameter, and products and a sum
-in float64 instead of float32. All are part of the privacy proof (`dpsgd.noisy_means`). Parts are measured alone, with
+in float64 instead of float32. All are part of the privacy proof (`gate.step.Steps`). Parts are measured alone, with
 what they need in the cache; what they leave of a step is softmax, norms, clipping, casts and waiting for memory. A
 training draws noise in a second thread by default, which processor time does not show; whether that saves waiting is
 not measured.

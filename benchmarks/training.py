@@ -13,16 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from reticent.budget import Budget
 from reticent.encoders import film, minilm
 from reticent.encoders.attach import norms
 from reticent.encoders.encoder import Backend, Item, batches, stacked, tensors
+from reticent.gate.gate import Gate
 from reticent.gate.label_sums import sum_by_label
 from reticent.gate.noise import NoiseSource
+from reticent.gate.step import Gradients, clipped_sum
+from reticent.lab.baselines.oracles import LabLedger
 from reticent.labels import LabelSpace
-from reticent.sensitive import dpsgd
-from reticent.sensitive.dpsgd import Adam, Engine, Gradients, Training, train
+from reticent.released.optimizers import Adam
 from reticent.sensitive.gradients import AdapterGradients
 from reticent.sensitive.head import HeadGradients
+from reticent.sensitive.training import Engine, Training, train
 
 Contest = dict[str, tuple[Callable[[], Any], float]]
 Batch = Sequence[tuple[tuple[Any, ...], Any]]  # micro-batches: inputs and labels
@@ -92,7 +96,13 @@ def ours(gradients: Gradients, size: int, rate: float, steps: int, engine: Engin
         batch=rate * size,
         optimizer=Adam(learning_rate=1e-3),
     )
-    return partial(train, gradients, size, training, rng=NoiseSource.from_os(), engine=engine)
+    noise = NoiseSource.from_os()
+
+    def run() -> Any:
+        gate = Gate(LabLedger.create(None, Budget(epsilon=1.0, delta=1e-5)), noise)
+        return train(gradients, training, gate.spend(training.event, task="speed"), engine=engine)
+
+    return run
 
 
 # --- a head on features
@@ -224,7 +234,7 @@ def peak(size: int, through_encoder: bool) -> float:
         gradients = HeadGradients(_features(most), labels, 150)
     Path("/proc/self/clear_refs").write_text("5")  # the peak of what came before does not count
     before = _resident_peak()
-    gradients.clipped_sum(gradients.start, np.arange(size), partial(dpsgd.flat, clip_norm=1.0))
+    clipped_sum(gradients, gradients.start, np.arange(size), 1.0)
     return _resident_peak() - before
 
 
