@@ -310,9 +310,10 @@ def _share(text: str) -> float | Literal["auto"]:
 
 
 def _plot_plan(path: Path, budget: Budget, chosen: planning.Plan) -> None:
-    from reticent.report import plots
+    from reticent.report import figures, picture
 
+    picture.check_path(path)
     share = 1.0 if chosen.epsilon_labels is None else chosen.epsilon_labels / chosen.epsilon
     weight = planning.DEFAULT_COUNT_WEIGHT if chosen.count_weight is None else chosen.count_weight
-    figure = plots.drop_probability(budget, mechanism=chosen.mechanism, share=share, count_weight=weight)
-    figure.save(plots.check_path(path))
+    plots = figures.plan_figures(budget, mechanism=chosen.mechanism, share=share, count_weight=weight)
+    picture.save(path, figures.DROP_TITLE, plots, figures.DROP_WORDS)

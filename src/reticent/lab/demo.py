@@ -22,7 +22,7 @@ from reticent.lab.evaluation import AccuracyMatrix
 from reticent.labels import Taxonomy
 from reticent.policies import PublicLabels, ReleasedLabels
 from reticent.privacy import planning, selection
-from reticent.report import page, plots, terminal
+from reticent.report import figures, page, svg, terminal
 from reticent.sensitive.learners.cosine import Cosine
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -153,7 +153,6 @@ def _report(
 ) -> str:
     chapters = hospital.data.chapter_names
     curves = {name: matrix.after_each_task.tolist() for name, (_, matrix) in runs.items()}
-    sizes, kept, planned = zip(*released, strict=True)
     statement = runs["released labels, ours"][0].privacy_statement()
     return page.page(
         "A hospital codes diagnoses",
@@ -179,16 +178,18 @@ def _report(
                     for name, (model, matrix) in runs.items()
                 ],
             ),
-            _inline(plots.accuracy_by_task(curves, chapters)),
+            page.paragraph("Below: right answers on held-out examples of all chapters learned so far.", kind="note"),
+            svg.figure(figures.accuracy_by_task(curves, chapters)),
             page.heading("Labels"),
-            _inline(plots.labels_by_size(sizes, kept, planned)),
+            page.paragraph(
+                "Markers: share of the labels of similar size that were released (this data is public, so that sizes "
+                "may be shown). Dotted: as planned.",
+                kind="note",
+            ),
+            svg.figure(figures.released_by_size(released)),
             page.heading("Unseen sentences"),
             page.table(["sentence", "block"], list(guesses.items())),
             page.heading("What it cost"),
             page.preformatted(statement),
         ],
     )
-
-
-def _inline(figure: plots.Figure) -> str:
-    return page.figure(figure.caption, figure.svg())

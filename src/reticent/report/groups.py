@@ -1,12 +1,13 @@
-"""Runs of a benchmark put together: seeds into bands, groups into series, series into plots."""
+"""Runs of a benchmark put together: seeds into groups, groups into series, series into plots."""
 
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
+from reticent.report import seeds
+from reticent.report.seeds import Spread
 from reticent.report.svg import MOST_SERIES
 
 # What tells series apart, in the order in which it is said.
@@ -19,34 +20,14 @@ NO_PRIVACY = "no privacy"
 BEST = "best"
 
 
-@dataclass(frozen=True)
-class Band:
-    """A middle value between its limits over seeds."""
+def over_seeds(values: Iterable[float | None], *, scale: float = 1.0, digits: int = 1) -> Spread | None:
+    """Returns a number over seeds, without those that did not measure it; None where none did.
 
-    low: float
-    middle: float
-    high: float
-    seeds: int
-
-    def __str__(self) -> str:
-        whole = all(value == round(value) for value in (self.low, self.middle, self.high))
-        low, middle, high = (f"{value:.{0 if whole else 1}f}" for value in (self.low, self.middle, self.high))
-        return middle if self.seeds == 1 else f"{middle} ({low} to {high})"
-
-
-def band(values: Iterable[float | None], *, scale: float = 1.0) -> Band | None:
-    """Returns the median between second worst and second best of five seeds or more, else between worst and best.
-
-    >>> print(band([0.5, 0.1, 0.4, 0.3, 0.9]))
-    0.4 (0.3 to 0.5)
-    >>> print(band([0.5, None, 0.25], scale=100))
-    37.5 (25.0 to 50.0)
+    >>> print(over_seeds([0.5, None, 0.25], scale=100))
+    37.5 (25.0, 50.0)
     """
-    found = sorted(scale * value for value in values if value is not None and math.isfinite(value))
-    if not found:
-        return None
-    cut = 1 if len(found) >= 5 else 0
-    return Band(found[cut], median(found), found[-1 - cut], len(found))
+    found = [scale * value for value in values if value is not None and math.isfinite(value)]
+    return seeds.spread(found, digits=digits) if found else None
 
 
 @dataclass(frozen=True)
@@ -56,15 +37,15 @@ class Group:
     cell: Mapping[str, Any]
     runs: Sequence[Mapping[str, Any]]
 
-    def band(self, key: str, *, scale: float = 1.0) -> Band | None:
+    def spread(self, key: str, *, scale: float = 1.0, digits: int = 1) -> Spread | None:
         """Returns a number of the runs over seeds."""
-        return band((run.get(key) for run in self.runs), scale=scale)
+        return over_seeds((run.get(key) for run in self.runs), scale=scale, digits=digits)
 
-    def bands(self, rows: Iterable[Sequence[float | None]], *, scale: float = 1.0) -> list[Band | None]:
-        """Returns a band at each place of several rows."""
+    def spreads(self, rows: Iterable[Sequence[float | None]], *, scale: float = 1.0) -> list[Spread | None]:
+        """Returns what several rows, one of each seed, say at each place."""
         kept = [row for row in rows if row]
         longest = max((len(row) for row in kept), default=0)
-        return [band((row[i] for row in kept if i < len(row)), scale=scale) for i in range(longest)]
+        return [over_seeds((row[i] for row in kept if i < len(row)), scale=scale) for i in range(longest)]
 
 
 def groups(runs: Iterable[Mapping[str, Any]]) -> list[Group]:
@@ -188,7 +169,7 @@ def least_blurry(found: Sequence[Group]) -> tuple[list[Group], list[Group]]:
 
 def accuracy(group: Group) -> float:
     """Returns the median accuracy, -1 where it was not measured."""
-    found = group.band("accuracy")
+    found = group.spread("accuracy")
     return -1.0 if found is None else found.middle
 
 

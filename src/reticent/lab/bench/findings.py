@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from reticent.classifier import load
 from reticent.lab.bench import experiments, tables, typeset
 from reticent.lab.bench.estimates import WITHOUT_DATA, Estimates, duration
 from reticent.lab.bench.experiments import Cell, Spec
@@ -16,9 +15,7 @@ from reticent.lab.bench.one_run import NOT_PRIVATE, code
 from reticent.lab.bench.runner import STREAMS, Folder, Outcome
 from reticent.lab.bench.typeset import Table
 from reticent.lab.data.datasets import NAMES
-from reticent.released import store
 from reticent.report.bench_page import results_page
-from reticent.report.model_page import model_page
 
 # The specs that run without a network and a GPU, in the order of the paper.
 OFFLINE = (
@@ -252,20 +249,8 @@ def json(specs: Sequence[Spec], out: Path, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-class _Absent:
-    """Stands for an encoder where nothing is encoded: its weights need not be there."""
-
-    def __init__(self, stored: Mapping[str, Any] | None) -> None:
-        self.digest = None if stored is None else stored["digest"]
-
-    def __call__(self, inputs: Any) -> Any:
-        return inputs
-
-
 def report(path: Path) -> str:
-    """Returns the HTML page of a results folder, or of a model directory."""
-    if (path / store.MANIFEST).exists():
-        return model_page(load(path, encoder=_Absent(store.read_manifest(path)["encoder"])))
+    """Returns the HTML page of a results folder."""
     folder = Folder(path)
     folder.check()
     runs = folder.runs()
