@@ -64,6 +64,7 @@ def test_the_figure_of_released_labels_counts_them():
     assert series.name == "released: 1 of 3 labels"
     assert [(p.at, p.y) for p in series.points] == [("5 examples", 0.0), ("50 examples", 50.0)]
     assert [y for _, y in series.guide] == pytest.approx([0.0, 90.0])
+    assert series.points[1].value == "50 % (1 of 2 labels), planned 90 %"
 
 
 def test_names_in_figures_are_escaped():

@@ -1,1 +1,1 @@
-"""Tables, plots and pages for people, from plans, releases, ledgers and results; nothing here sees sensitive data."""
+"""Tables, plots and pages for people, from plans, releases, ledgers and results; no example of a user is read here."""

@@ -202,7 +202,7 @@ def released_series(name: str, style: int, classes: Sequence[Size]) -> svg.Serie
         middle = math.log10(math.fsum(size for size, _, _ in own) / len(own))
         share, expected = (100 * math.fsum(entry[k] for entry in own) / len(own) for k in (1, 2))
         span = f"{own[0][0]}" if own[0][0] == own[-1][0] else f"{own[0][0]} to {own[-1][0]}"
-        value = f"{share:.4g} of {len(own)} labels, planned {expected:.4g}"
+        value = f"{share:.3g} % ({sum(kept for _, kept, _ in own)} of {len(own)} labels), planned {expected:.3g} %"
         points.append(svg.Point(x=middle, y=share, at=f"{span} examples", value=value))
         planned.append((middle, expected))
     return svg.Series(name=name, style=style, points=points, guide=planned, joined=False)
