@@ -8,10 +8,12 @@ import subprocess
 import sys
 import unittest.mock
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import reticent as rt
 from reticent import Budget
 from reticent.cli import app, main
 from reticent.gate.ledger import Ledger
@@ -571,6 +573,38 @@ def test_report_of_results_and_of_a_model(bench, started):
     assert "Base Dataset below Label Oracle" in pages[0]
     assert "march" in pages[1]
     assert "E10" not in pages[1]
+
+
+class OwnEncoder:
+    """Weights of the user's own, known by a digest."""
+
+    name, digest = "mine", "0123"
+
+    def __call__(self, inputs: Any) -> np.ndarray:
+        return np.asarray(inputs, dtype=np.float32)
+
+
+@pytest.mark.parametrize("encoder", [None, OwnEncoder()], ids=["features", "an encoder that is not there"])
+def test_the_report_of_a_model_needs_no_encoder(tmp_path, encoder):
+    model = rt.ContinualClassifier(
+        encoder=encoder,
+        labels=rt.PublicLabels(["secret name", "b"]),
+        budget=rt.Budget(epsilon=1.0, delta=1e-5),
+        path=tmp_path / "model",
+    )
+    model.learn_task(np.eye(2, dtype=np.float32), ["b", "b"], name="march")
+    assert reticent("report", tmp_path / "model").returncode == 0
+    text = (tmp_path / "model" / "report.html").read_text()
+    assert "1 releases; 2 labels known" in text
+    assert "march" in text
+    assert "secret name" not in text
+
+
+def test_the_report_of_a_model_loads_no_experiments(started):
+    code = "import sys; from reticent.cli.experiments import report; from pathlib import Path; "
+    code += "report(Path(sys.argv[1]), None); print(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", code, started / "model"], capture_output=True, text=True, check=True)
+    assert [name for name in done.stdout.split() if name.startswith("reticent.lab.")] == []
 
 
 def test_bad_reports_are_one_sentence(bench, tmp_path):

@@ -53,7 +53,7 @@ def test_report_renders(ran, tmp_path):
         pytest.skip("no Chromium found")
     out, _ = ran
     text = (out / "report.html").read_text()
-    assert text.count("<svg") == 2
+    assert text.count('<svg class="chart"') == 2
     assert "src=" not in text
     shot = tmp_path / "shot.png"
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]

@@ -42,10 +42,10 @@ def tables() -> list[dict[str, Any]]:
     return [
         {
             "title": f"Main results {EVIL}",
-            "caption": "Accuracy in %, median (second worst to second best).",
+            "caption": "Accuracy in %, median (second worst, second best).",
             "columns": ["data", "learner", "ε = 1", "ε = 8"],
             "rows": [
-                ["clinc150", "cosine", "84.1 (83.9–84.4)", "88.0 (87.8–88.1)"],
+                ["clinc150", "cosine", "84.1 (83.9, 84.4)", "88.0 (87.8, 88.1)"],
                 ["clinc150", "peft", "*not run here* (about 25 min)", "*failed*"],
             ],
             "notes": ["The paper's numbers are for other features."],

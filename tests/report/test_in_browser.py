@@ -2,10 +2,10 @@
 
 import json
 
-import numpy as np
 import pytest
 
-from reticent.report import page
+from reticent.report import figures, page, picture
+from tests.report import made_up
 
 COUNT_SHOWN = "[...document.querySelectorAll('figure.plot')].filter(f => f.checkVisibility()).length"
 FIRST = "const figure = document.querySelector('figure.plot'); const key = figure.querySelector('button');"
@@ -13,7 +13,7 @@ FIRST = "const figure = document.querySelector('figure.plot'); const key = figur
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [1100, 400])
-def test_page_renders_without_a_word_on_the_console(tab, results, dark, width):
+def test_page_renders_without_console_messages(tab, results, dark, width):
     tab.screen(width=width, dark=dark)
     tab.open(results)
     assert tab.said == []
@@ -40,16 +40,17 @@ def test_policy_stops_scripts_and_requests(tab, tmp_path):
     assert any("Content Security Policy" in text for text in tab.said)
 
 
-def test_policy_lets_figures_through(tab, tmp_path):
-    """Drawn by matplotlib, with an image inside."""
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    from reticent.report import plots
-
-    file = tmp_path / "figure.html"
-    plots.examples_by_task(np.arange(12, dtype=np.int64).reshape(4, 3)).save(file)
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_plot_alone_on_its_page_follows_the_colour_scheme(tab, tmp_path, dark):
+    file = tmp_path / "attack.html"
+    picture.save(file, "Attack", figures.attack_figures(made_up.attack())[:1], "How to read it.")
+    tab.screen(dark=dark, width=900)
     tab.open(file)
     assert tab.said == []
-    assert tab.run("document.querySelectorAll('svg image').length") >= 1
+    assert tab.requested == [file.as_uri()]
+    assert tab.run("document.documentElement.scrollWidth") <= 900
+    first = "getComputedStyle(document.querySelector('svg.chart .s0 .line')).stroke"
+    assert tab.run(first) == ("rgb(77, 177, 238)" if dark else "rgb(0, 114, 178)")
 
 
 def test_clicking_a_legend_entry_hides_its_series(tab, results):

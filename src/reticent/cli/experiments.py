@@ -90,20 +90,23 @@ def labels(
     Example: `reticent attack labels --epsilon 1 --plot attack.png`
     """
     from reticent.lab.attack import label_attack
-    from reticent.report import plots
+    from reticent.report import figures, picture
 
     budget = Budget(epsilon=epsilon, delta=delta)
     errors.whole("trials", trials, at_least=1)
     errors.whole("fits", fits, at_least=1)
     if plot is not None:
-        plots.check_path(plot)
+        picture.check_path(plot)
     results = label_attack.attack_labels(budget, trials=trials, fits=fits)
     curve = label_attack.accuracy_curve(delta, trials=trials) if plot is not None or as_json else []
     if plot is not None:
-        plots.attack_accuracy(curve, [r for r in results if not r.remedy]).save(plot)
+        shown = [*curve, *(r for r in results if not r.remedy)]
+        bounds = sorted({(r.epsilon, r.bound) for r in curve})
+        plots = figures.attack_figures({"points": [r.json() for r in shown], "bounds": bounds})
+        picture.save(plot, figures.ATTACK_TITLE, plots, figures.ATTACK_WORDS)
     if as_json:
-        shown = {"games": [r.json() for r in results], "curve": [r.json() for r in curve]}
-        typer.echo(json.dumps(shown, indent=2))
+        facts = {"games": [r.json() for r in results], "curve": [r.json() for r in curve]}
+        typer.echo(json.dumps(facts, indent=2))
         return
     table = Table(box=box.SIMPLE_HEAD, title=f"Is the person in the data? epsilon {epsilon:g}, delta {delta:g}")
     for heading in ("published by", "the target is", "accuracy", "limits", "bound", ""):
@@ -209,15 +212,32 @@ def report(
 
     Example: `reticent report results/`
     """
-    from reticent.lab.bench import pages
+    from reticent.released import store
+    from reticent.released.ledger_file import FILE_NAME
 
+    if any((folder / name).exists() for name in (store.MANIFEST, FILE_NAME)):
+        text = _model_page(folder)
+    else:
+        from reticent.lab.bench import pages
+
+        text = pages.report(folder)
     file = folder / "report.html" if out is None else out
-    text = pages.report(folder)
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise errors.InvalidValue(f"Cannot write {file}: {error.strerror}.") from error
     typer.echo(f"Wrote {file}.")
+
+
+def _model_page(folder: Path) -> str:
+    """Returns the page of a model directory, read without its encoder and its learner."""
+    from reticent.directory import Directory
+    from reticent.released.sums import Sums
+    from reticent.report.model_page import model_page
+
+    directory = Directory.open(folder, rule=Sums())  # nothing is predicted: any rule will do
+    model = directory.model
+    return model_page("A model", releases=model.releases, known=model.labels.labels, statement=directory.statement())
 
 
 def _command() -> str:

@@ -10,6 +10,7 @@ from reticent import errors
 from reticent.budget import Budget
 from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console
 from reticent.privacy import planning
+from reticent.privacy.statement import rounded_up
 
 Model = Annotated[Path, typer.Option(help="The model directory.")]
 Text = Annotated[str | None, typer.Option(help="Column with texts.")]
@@ -176,7 +177,7 @@ def learn(
     typer.echo(
         f"Learned {task}. {facts['labels_known']} label(s) known; one person has lost at most epsilon ", nl=False
     )
-    typer.echo(f"{facts['epsilon']:.4f} of {facts['budget']:g} at delta {facts['delta']:g}.")
+    typer.echo(f"{rounded_up(facts['epsilon'])} of {facts['budget']:g} at delta {facts['delta']:g}.")
 
 
 def predict(
@@ -340,9 +341,10 @@ def _share(text: str) -> float | Literal["auto"]:
 
 
 def _plot_plan(path: Path, budget: Budget, chosen: planning.Plan) -> None:
-    from reticent.report import plots
+    from reticent.report import figures, picture
 
+    picture.check_path(path)
     share = 1.0 if chosen.epsilon_labels is None else chosen.epsilon_labels / chosen.epsilon
     weight = planning.DEFAULT_COUNT_WEIGHT if chosen.count_weight is None else chosen.count_weight
-    figure = plots.drop_probability(budget, mechanism=chosen.mechanism, share=share, count_weight=weight)
-    figure.save(plots.check_path(path))
+    plots = figures.plan_figures(budget, mechanism=chosen.mechanism, share=share, count_weight=weight)
+    picture.save(path, figures.DROP_TITLE, plots, figures.DROP_WORDS)

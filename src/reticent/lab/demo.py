@@ -22,7 +22,8 @@ from reticent.lab.evaluation import AccuracyMatrix
 from reticent.labels import Taxonomy
 from reticent.policies import PublicLabels, ReleasedLabels
 from reticent.privacy import planning, selection
-from reticent.report import page, plots, terminal
+from reticent.privacy.statement import rounded_up
+from reticent.report import figures, page, svg, terminal
 from reticent.sensitive.learners.cosine import Cosine
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -92,7 +93,7 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
     spent = again.spent()
     say(
         f"[bold]5. The price.[/] {len(hospital.data.chapter_names)} tasks; one person has lost at most epsilon "
-        f"{spent['epsilon']:.4f} at delta {spent['delta']:g}, of a budget of {spent['budget']:g}."
+        f"{rounded_up(spent['epsilon'])} at delta {spent['delta']:g}, of a budget of {spent['budget']:g}."
     )
     (out / "report.html").write_text(_report(hospital, runs, released, [naive, *remedies], guesses), encoding="utf-8")
     say(f"   Report: {out / 'report.html'}; model: {out / 'model'}; {time.monotonic() - started:.0f} s in all.")
@@ -153,7 +154,6 @@ def _report(
 ) -> str:
     chapters = hospital.data.chapter_names
     curves = {name: matrix.after_each_task.tolist() for name, (_, matrix) in runs.items()}
-    sizes, kept, planned = zip(*released, strict=True)
     statement = runs["released labels, ours"][0].privacy_statement()
     return page.page(
         "A hospital codes diagnoses",
@@ -179,16 +179,18 @@ def _report(
                     for name, (model, matrix) in runs.items()
                 ],
             ),
-            _inline(plots.accuracy_by_task(curves, chapters)),
+            page.paragraph("Below: right answers on held-out examples of all chapters learned so far.", kind="note"),
+            svg.figure(figures.accuracy_by_task(curves, chapters)),
             page.heading("Labels"),
-            _inline(plots.labels_by_size(sizes, kept, planned)),
+            page.paragraph(
+                "Markers: share of the labels of similar size that were released (this data is public, so that sizes "
+                "may be shown). Dotted: as planned.",
+                kind="note",
+            ),
+            svg.figure(figures.released_by_size(released)),
             page.heading("Unseen sentences"),
             page.table(["sentence", "block"], list(guesses.items())),
             page.heading("What it cost"),
             page.preformatted(statement),
         ],
     )
-
-
-def _inline(figure: plots.Figure) -> str:
-    return page.figure(figure.caption, figure.svg())

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from reticent.report import curves, groups, page, spends
+from reticent.privacy.statement import rounded_up
+from reticent.report import curves, figures, groups, page, seeds, spends, svg
 from reticent.report.groups import Group
 
 MOST_ROWS = 40  # tables with more rows in all are folded
 SEEDED = "NOT PRIVATE: these runs draw their noise from seeds, so that they can be repeated on public data."
-BANDS = (
-    "Numbers are medians over seeds. Bands, bars and brackets reach from second worst to second best, or over all of "
-    "fewer than five seeds. Where several shares of the budget were tried, other sections show the best one."
+SEEDS = (
+    f"Unless a table says otherwise, numbers over seeds are {seeds.IN_WORDS['median']}; bands and bars of plots have "
+    "the same limits. Where several shares of the budget were tried, other sections show the best one."
 )
 
 
@@ -48,13 +49,13 @@ def results_page(
         "Accuracy against epsilon": _plots(best, curves.accuracy_by_epsilon),
         "Accuracy against the share of the budget for labels": _share(found),
         "Accuracy against the blurry ratio": _blurry(best),
-        "Examples of a blurry class by task": curves.spread(streams) if streams else [],
+        "Examples of a blurry class by task": _figures(figures.blurry_classes(streams)) if streams else [],
         "Forgetting": _forgetting(best),
         "Released labels by class size": _plots(
             best, curves.by_size, "Markers: share of labels that were released. Dotted: as planned."
         ),
-        "Membership attack on labels": curves.attacked(attack) if attack else [],
-        "Probability that a label is dropped": curves.dropped(drop) if drop else [],
+        "Membership attack on labels": _figures(figures.attack_figures(attack), figures.ATTACK_WORDS) if attack else [],
+        "Probability that a label is dropped": _figures(figures.dropped_labels(drop)) if drop else [],
         "Accuracy matrix": _matrices(best),
         "Accuracy by aggregation rule": _rules(best),
         "Cost in epsilon and seconds": _costs(found),
@@ -67,7 +68,7 @@ def results_page(
         page.paragraph(_summary(runs)),
         page.paragraph(SEEDED, kind="warn") if seeded else "",
         *(page.paragraph(note) for note in notes),
-        page.paragraph(BANDS, kind="note") if found else "",
+        page.paragraph(SEEDS, kind="note") if found else "",
         page.contents(sections),
         _filters(found),
     ]
@@ -88,29 +89,33 @@ def _summary(runs: Sequence[Mapping[str, Any]]) -> str:
 def _filters(found: Sequence[Group]) -> str:
     choices: dict[str, tuple[str, dict[str, str]]] = {}
     for field, label in (("data", "Data set"), ("epsilon", "Epsilon"), ("ratio", "Blurry ratio")):
-        values = sorted({g.cell.get(field) for g in found}, key=groups.order)
+        values = sorted({g.settings.get(field) for g in found}, key=groups.order)
         words = [text for text in (groups.say(field, value) for value in values) if text]
         if len(words) > 1:
             choices[field] = label, dict(zip(words, words, strict=True))
     return page.filters(choices)
 
 
-def _plots(found: Sequence[Group], draw: Callable[[Sequence[Group]], list[str]], words: str = "") -> list[str]:
+def _plots(found: Sequence[Group], draw: Callable[[Sequence[Group]], list[svg.Plot]], words: str = "") -> list[str]:
     """Shows the plots of the least blurry streams, and unfolds to those of the others."""
     first, others = (draw(part) for part in groups.least_blurry(found))
     if not (first or others):
         return []
     return [
         page.paragraph(words, kind="note") if words else "",
-        curves.grid(first) if first else "",
-        page.details("At higher blurry ratios", curves.grid(others), opened=not first) if others else "",
+        svg.grid(first) if first else "",
+        page.details("At higher blurry ratios", svg.grid(others), opened=not first) if others else "",
     ]
+
+
+def _figures(plots: Sequence[svg.Plot], words: str = "") -> list[str]:
+    return [page.paragraph(words, kind="note") if words else "", svg.grid(plots)] if plots else []
 
 
 def _blurry(found: Sequence[Group]) -> list[str]:
     tried = groups.swept(found, "ratio", least=2)
     plots = curves.against(tried, "ratio", curves.ACCURACY, by=["epsilon"])
-    return [page.paragraph("At 0 % each class is in one task only.", kind="note"), curves.grid(plots)] if plots else []
+    return [page.paragraph("At 0 % each class is in one task only.", kind="note"), svg.grid(plots)] if plots else []
 
 
 def _forgetting(found: Sequence[Group]) -> list[str]:
@@ -120,7 +125,7 @@ def _forgetting(found: Sequence[Group]) -> list[str]:
     return [
         page.paragraph("How much accuracy on a task falls from its best to the end of the stream.", kind="note"),
         *_plots(own, curves.forgetting_by_epsilon),
-        *_by_data(own, [curves.FORGETTING.label], lambda g: [_said(g, "forgetting", 100)]),
+        *_by_data(own, [curves.FORGETTING.label], lambda g: [_said(g, curves.FORGETTING)]),
     ]
 
 
@@ -139,17 +144,17 @@ def _share(found: Sequence[Group]) -> list[str]:
     rows = []
     for line in groups.part_by(tried, fields):
         best = max(line, key=groups.accuracy)
-        words = groups.name(best.cell, fields)
-        rows.append((words, f"{best.cell['share']:g} %", _said(best, "accuracy", 100), _said(best, "known")))
+        words = groups.name(best.settings, fields)
+        rows.append((words, f"{best.settings['share']:g} %", _said(best, curves.ACCURACY), _said(best, curves.KNOWN)))
     return [
         page.paragraph("A ring marks the best share.", kind="note"),
-        curves.grid([*accuracy, *known]),
+        svg.grid([*accuracy, *known]),
         page.table(["run", "best share", "accuracy, %", "labels known"], rows),
     ]
 
 
-def _said(group: Group, key: str, scale: float = 1.0) -> str:
-    found = group.band(key, scale=scale)
+def _said(group: Group, metric: curves.Metric) -> str:
+    found = metric.of(group)
     return "" if found is None else str(found)
 
 
@@ -169,7 +174,7 @@ def _matrices(found: Sequence[Group]) -> list[str]:
     for group in found:
         rows = _matrix(group)
         if any(len(row) > 1 for row in rows):
-            parts.append(page.details(groups.name(group.cell, fields), _heat(rows), opened=not parts))
+            parts.append(page.details(groups.name(group.settings, fields), _heat(rows), opened=not parts))
     if not parts:
         return []
     words = "Accuracy in % on each task (columns) after each task (rows); median over seeds."
@@ -179,7 +184,7 @@ def _matrices(found: Sequence[Group]) -> list[str]:
 def _matrix(group: Group) -> list[list[float | None]]:
     matrices = [run["matrix"] for run in group.runs if run.get("matrix")]
     longest = max((len(matrix) for matrix in matrices), default=0)
-    rows = (group.bands((m[t] for m in matrices if t < len(m)), scale=100) for t in range(longest))
+    rows = (group.spreads((m[t] for m in matrices if t < len(m)), scale=100) for t in range(longest))
     return [[None if found is None else found.middle for found in row] for row in rows]
 
 
@@ -203,10 +208,11 @@ def _rules(found: Sequence[Group]) -> list[str]:
         return []
 
     def row(group: Group) -> list[str]:
-        bands = (
-            groups.band(((run.get("aggregations") or {}).get(rule) for run in group.runs), scale=100) for rule in rules
+        spreads = (
+            groups.over_seeds(((run.get("aggregations") or {}).get(rule) for run in group.runs), scale=100)
+            for rule in rules
         )
-        return ["" if found is None else str(found) for found in bands]
+        return ["" if found is None else str(found) for found in spreads]
 
     return _by_data(own, [f"{rule}, %" for rule in rules], row)
 
@@ -225,9 +231,9 @@ def _by_data(found: Sequence[Group], columns: Sequence[str], row: Callable[[Grou
     parts = []
     for own in groups.part_by(found, ["data"]):
         fields = _fields(own, "learner", "labels")
-        rows = [(groups.name(group.cell, fields), *row(group)) for group in own]
+        rows = [(groups.name(group.settings, fields), *row(group)) for group in own]
         table = page.table(["run", *columns], rows)
-        title = groups.say("data", own[0].cell.get("data"))
+        title = groups.say("data", own[0].settings.get("data"))
         parts.append(page.details(title, table, opened=len(found) <= MOST_ROWS, facts=groups.facts(own)))
     return parts
 
@@ -237,11 +243,11 @@ def _spent(group: Group) -> tuple[str, str]:
     epsilons = [s["epsilon"] for s in spent if s.get("epsilon") is not None]
     deltas = [s["delta"] for s in spent if s.get("delta") is not None]
     most = max(epsilons) if len(epsilons) == len(spent) else None
-    return spends.rounded_up(most), f"{max(deltas):g}" if deltas else ""
+    return rounded_up(most), f"{max(deltas):g}" if deltas else ""
 
 
 def _seconds(group: Group, part: str) -> str:
-    found = groups.band((run.get("seconds") or {}).get(part) for run in group.runs)
+    found = groups.over_seeds((run.get("seconds") or {}).get(part) for run in group.runs)
     return "" if found is None else f"{found.middle:.1f}"
 
 

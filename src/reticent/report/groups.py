@@ -1,12 +1,13 @@
-"""Runs of a benchmark put together: seeds into bands, groups into series, series into plots."""
+"""Runs of a benchmark put together: seeds into groups, groups into series, series into plots."""
 
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
+from reticent.report import seeds
+from reticent.report.seeds import Spread
 from reticent.report.svg import MOST_SERIES
 
 # What tells series apart, in the order in which it is said.
@@ -19,73 +20,53 @@ NO_PRIVACY = "no privacy"
 BEST = "best"
 
 
-@dataclass(frozen=True)
-class Band:
-    """A middle value between its limits over seeds."""
+def over_seeds(values: Iterable[float | None], *, scale: float = 1.0, digits: int = 1) -> Spread | None:
+    """Returns a number over seeds, without those that did not measure it; None where none did.
 
-    low: float
-    middle: float
-    high: float
-    seeds: int
-
-    def __str__(self) -> str:
-        whole = all(value == round(value) for value in (self.low, self.middle, self.high))
-        low, middle, high = (f"{value:.{0 if whole else 1}f}" for value in (self.low, self.middle, self.high))
-        return middle if self.seeds == 1 else f"{middle} ({low} to {high})"
-
-
-def band(values: Iterable[float | None], *, scale: float = 1.0) -> Band | None:
-    """Returns the median between second worst and second best of five seeds or more, else between worst and best.
-
-    >>> print(band([0.5, 0.1, 0.4, 0.3, 0.9]))
-    0.4 (0.3 to 0.5)
-    >>> print(band([0.5, None, 0.25], scale=100))
-    37.5 (25.0 to 50.0)
+    >>> print(over_seeds([0.5, None, 0.25], scale=100))
+    37.5 (25.0, 50.0)
     """
-    found = sorted(scale * value for value in values if value is not None and math.isfinite(value))
-    if not found:
-        return None
-    cut = 1 if len(found) >= 5 else 0
-    return Band(found[cut], median(found), found[-1 - cut], len(found))
+    found = [scale * value for value in values if value is not None and math.isfinite(value)]
+    return seeds.spread(found, digits=digits) if found else None
 
 
 @dataclass(frozen=True)
 class Group:
     """Runs that differ in their seed alone."""
 
-    cell: Mapping[str, Any]
+    settings: Mapping[str, Any]
     runs: Sequence[Mapping[str, Any]]
 
-    def band(self, key: str, *, scale: float = 1.0) -> Band | None:
+    def spread(self, key: str, *, scale: float = 1.0, digits: int = 1) -> Spread | None:
         """Returns a number of the runs over seeds."""
-        return band((run.get(key) for run in self.runs), scale=scale)
+        return over_seeds((run.get(key) for run in self.runs), scale=scale, digits=digits)
 
-    def bands(self, rows: Iterable[Sequence[float | None]], *, scale: float = 1.0) -> list[Band | None]:
-        """Returns a band at each place of several rows."""
+    def spreads(self, rows: Iterable[Sequence[float | None]], *, scale: float = 1.0) -> list[Spread | None]:
+        """Returns what several rows, one of each seed, say at each place."""
         kept = [row for row in rows if row]
         longest = max((len(row) for row in kept), default=0)
-        return [band((row[i] for row in kept if i < len(row)), scale=scale) for i in range(longest)]
+        return [over_seeds((row[i] for row in kept if i < len(row)), scale=scale) for i in range(longest)]
 
 
 def groups(runs: Iterable[Mapping[str, Any]]) -> list[Group]:
     """Puts finished runs together that differ in their seed alone, in a fixed order.
 
-    >>> cell = {"data": "clinc150", "learner": "cosine", "labels": "oracle", "epsilon": 1}
-    >>> [len(g.runs) for g in groups({"status": "done", "run": {**cell, "seed": s}} for s in range(5))]
+    >>> settings = {"data": "clinc150", "learner": "cosine", "labels": "oracle", "epsilon": 1}
+    >>> [len(g.runs) for g in groups({"status": "done", "run": {**settings, "seed": s}} for s in range(5))]
     [5]
     """
     found: dict[str, list[Mapping[str, Any]]] = {}
     for run in runs:
         if run["status"] == "done":
-            cell = {field: value for field, value in run["run"].items() if field != "seed"}
-            if str(cell.get("learner")).startswith("cosine"):
-                cell["adapter"] = None  # it trains none
-            found.setdefault(json.dumps(cell, sort_keys=True), []).append(run)
-    return sorted((Group(json.loads(cell), same) for cell, same in found.items()), key=_place)
+            settings = {field: value for field, value in run["run"].items() if field != "seed"}
+            if str(settings.get("learner")).startswith("cosine"):
+                settings["adapter"] = None  # it trains none
+            found.setdefault(json.dumps(settings, sort_keys=True), []).append(run)
+    return sorted((Group(json.loads(settings), same) for settings, same in found.items()), key=_place)
 
 
 def _place(group: Group) -> list[tuple[int, float, str]]:
-    return [order(group.cell.get(field)) for field in ("data", *SAID)]
+    return [order(group.settings.get(field)) for field in ("data", *SAID)]
 
 
 def order(value: object) -> tuple[int, float, str]:
@@ -100,7 +81,7 @@ def order(value: object) -> tuple[int, float, str]:
 
 
 def say(field: str, value: object) -> str:
-    """Returns one fact of a cell in words, "" where there is nothing to say.
+    """Returns one fact of a settings in words, "" where there is nothing to say.
 
     >>> say("epsilon", None), say("share", 10), say("share", None)
     ('no privacy', 'share 10 %', '')
@@ -120,27 +101,27 @@ def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def name(cell: Mapping[str, Any], fields: Iterable[str]) -> str:
-    """Returns several facts of a cell in words."""
-    return " · ".join(words for words in (say(field, cell.get(field)) for field in fields) if words)
+def name(settings: Mapping[str, Any], fields: Iterable[str]) -> str:
+    """Returns several facts of a settings in words."""
+    return " · ".join(words for words in (say(field, settings.get(field)) for field in fields) if words)
 
 
 def varying(found: Sequence[Group]) -> list[str]:
     """Returns the fields in which groups differ, other than their data."""
-    fields = dict.fromkeys([*SAID, *(field for group in found for field in sorted(group.cell))])
-    return [f for f in fields if f != "data" and len({order(g.cell.get(f)) for g in found}) > 1]
+    fields = dict.fromkeys([*SAID, *(field for group in found for field in sorted(group.settings))])
+    return [f for f in fields if f != "data" and len({order(g.settings.get(f)) for g in found}) > 1]
 
 
 def part_by(found: Iterable[Group], fields: Sequence[str]) -> list[list[Group]]:
     """Parts groups by some fields, in the order of their values.
 
     >>> some = [Group({"epsilon": e, "learner": n}, ()) for e in (8, 1) for n in ("cosine", "peft")]
-    >>> [[g.cell["epsilon"] for g in part] for part in part_by(some, ["epsilon"])]
+    >>> [[g.settings["epsilon"] for g in part] for part in part_by(some, ["epsilon"])]
     [[1, 1], [8, 8]]
     """
     parts: dict[tuple[Any, ...], list[Group]] = {}
     for group in found:
-        parts.setdefault(tuple(order(group.cell.get(field)) for field in fields), []).append(group)
+        parts.setdefault(tuple(order(group.settings.get(field)) for field in fields), []).append(group)
     return [parts[key] for key in sorted(parts)]
 
 
@@ -149,17 +130,17 @@ def chosen(found: Sequence[Group]) -> list[Group]:
 
     >>> tried = [(5, 0.7), (9, 0.8)]
     >>> runs = [{"status": "done", "accuracy": a, "run": {"learner": "cosine", "share": s}} for s, a in tried]
-    >>> [(g.cell["share"], g.runs[0]["accuracy"]) for g in chosen(groups(runs))]
+    >>> [(g.settings["share"], g.runs[0]["accuracy"]) for g in chosen(groups(runs))]
     [('best', 0.8)]
     """
     kept: list[Group] = []
     for line in part_by(found, ["data", "learner", "adapter", "labels"]):
-        if len({g.cell.get("share") for g in line} - {None}) < 2:
+        if len({g.settings.get("share") for g in line} - {None}) < 2:
             kept += line
             continue
         for tries in part_by(line, [f for f in varying(line) if f != "share"]):
             best = max(tries, key=accuracy)
-            kept.append(Group({**best.cell, "share": BEST}, best.runs))
+            kept.append(Group({**best.settings, "share": BEST}, best.runs))
     return sorted(kept, key=_place)
 
 
@@ -167,11 +148,11 @@ def swept(found: Sequence[Group], field: str, *, least: int) -> list[Group]:
     """Keeps groups that have so many values of this field, with all else the same.
 
     >>> some = [Group({"learner": n, "ratio": r}, ()) for n, r in [("cosine", 0), ("cosine", 50), ("peft", 0)]]
-    >>> [g.cell["learner"] for g in swept(some, "ratio", least=2)]
+    >>> [g.settings["learner"] for g in swept(some, "ratio", least=2)]
     ['cosine', 'cosine']
     """
     others = [f for f in ("data", *varying(found)) if f != field]
-    lines = part_by([g for g in found if g.cell.get(field) is not None], others)
+    lines = part_by([g for g in found if g.settings.get(field) is not None], others)
     return [group for line in lines if len(line) >= least for group in line]
 
 
@@ -188,7 +169,7 @@ def least_blurry(found: Sequence[Group]) -> tuple[list[Group], list[Group]]:
 
 def accuracy(group: Group) -> float:
     """Returns the median accuracy, -1 where it was not measured."""
-    found = group.band("accuracy")
+    found = group.spread("accuracy")
     return -1.0 if found is None else found.middle
 
 
@@ -210,8 +191,8 @@ def facets(found: Sequence[Group], *, along: str | None, by: Sequence[str]) -> I
         by: Fields that always get plots of their own.
 
     Example:
-        >>> cells = [{"data": "icd10cm", "learner": n, "epsilon": e} for n in ("cosine", "peft") for e in (1, 8)]
-        >>> (plots,) = facets([Group(cell, ()) for cell in cells], along=None, by=["epsilon"])
+        >>> several = [{"data": "icd10cm", "learner": n, "epsilon": e} for n in ("cosine", "peft") for e in (1, 8)]
+        >>> (plots,) = facets([Group(settings, ()) for settings in several], along=None, by=["epsilon"])
         >>> [(plot.title, [name for name, _, _ in plot.series]) for plot in plots]
         [('icd10cm · ε = 1', ['cosine', 'peft']), ('icd10cm · ε = 8', ['cosine', 'peft'])]
     """
@@ -220,13 +201,13 @@ def facets(found: Sequence[Group], *, along: str | None, by: Sequence[str]) -> I
         plots = [cut for part in part_by(own, by) for cut in _cut(part, [f for f in free if f not in by], list(by))]
         told = _told(own, free, along)
         names = [
-            [name(line[0].cell, [f for f in told if f not in apart]) for line in lines] for lines, apart, _ in plots
+            [name(line[0].settings, [f for f in told if f not in apart]) for line in lines] for lines, apart, _ in plots
         ]
         ranks = {words: i for i, words in enumerate(sorted({words for some in names for words in some}))}
         shown = []
         for (lines, apart, number), some in zip(plots, names, strict=True):
-            cell = lines[0][0].cell
-            title = name(cell, ["data", *(f for f in apart if f in free or f == "epsilon" or cell.get(f))])
+            settings = lines[0][0].settings
+            title = name(settings, ["data", *(f for f in apart if f in free or f == "epsilon" or settings.get(f))])
             part = [group for line in lines for group in line]
             series = list(zip(some, _styles([ranks[words] for words in some]), lines, strict=True))
             shown.append(Facet(title + (f" · part {number}" if number else ""), facts(part, along), series))
@@ -262,9 +243,9 @@ def _told(own: Sequence[Group], free: Sequence[str], along: str | None) -> list[
 
 def facts(part: Sequence[Group], along: str | None = None) -> dict[str, str]:
     """Returns what filters look at: the data set, and epsilon and ratio where all groups share them."""
-    shared = {"data": str(part[0].cell.get("data"))}
+    shared = {"data": str(part[0].settings.get("data"))}
     for field in ("epsilon", "ratio"):
-        values = {say(field, g.cell.get(field)) for g in part}
+        values = {say(field, g.settings.get(field)) for g in part}
         if field != along and len(values) == 1 and "" not in values:
             shared[field] = values.pop()
     return shared

@@ -1,56 +1,57 @@
 """The page of a model: its releases and what they cost. Everything on it may be published."""
 
-from reticent.classifier import ContinualClassifier
+from collections.abc import Collection, Sequence
+
+from reticent.labels import Label
 from reticent.privacy import events
-from reticent.privacy.statement import Statement
+from reticent.privacy.statement import Statement, rounded_up
 from reticent.released.release import Release
 from reticent.report import page, spends
 
 
-def model_page(model: ContinualClassifier, *, title: str = "A model", statement: Statement | None = None) -> str:
+def model_page(title: str, *, releases: Sequence[Release], known: Collection[Label], statement: Statement) -> str:
     """Returns a self-contained page about a model: releases, ledger and privacy statement.
 
     Guarantees: it is made of releases and ledger alone, and names no label.    test_model_page_names_no_label
 
     Args:
-        model: A classifier, such as `load` returns.
         title: Plain text.
-        statement: What its ledger amounts to, if that was read already; `model.statement()` by default.
+        releases: What was published, in order.
+        known: Every label that the model can answer with; the page says how many there are.
+        statement: What the ledger amounts to.
 
     Example:
-        >>> from reticent import Budget; from reticent import PublicLabels
-        >>> model = ContinualClassifier(labels=PublicLabels(["a", "b"]), budget=Budget(epsilon=1.0, delta=1e-5))
-        >>> "Nothing was released yet" in model_page(model)
+        >>> from reticent import Budget
+        >>> statement = Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=())
+        >>> "Nothing was released yet" in model_page("A model", releases=[], known=["a", "b"], statement=statement)
         True
     """
-    facts = model.statement() if statement is None else statement
-    budget, now = facts.budget, spends.rounded_up(facts.now.epsilon)
-    warnings = [] if facts.private else ["NOT PRIVATE: noise was drawn from a seeded source."]
-    warnings += [f"NOT COVERED: {sentence}" for sentence in facts.not_covered]
+    budget, now = statement.budget, rounded_up(statement.now.epsilon)
+    warnings = [] if statement.private else ["NOT PRIVATE: noise was drawn from a seeded source."]
+    warnings += [f"NOT COVERED: {sentence}" for sentence in statement.not_covered]
     return page.page(
         title,
         [
             page.paragraph(
-                f"{len(model.releases)} releases; {len(model.classes_)} labels known. One person has lost at most "
+                f"{len(releases)} releases; {len(known)} labels known. One person has lost at most "
                 f"epsilon {now} at delta {budget.delta:g}, of a budget of {budget.epsilon:g}."
             ),
             *(page.paragraph(text, kind="warn") for text in warnings),
-            page.section("Releases", [_releases(model)]),
-            page.section("Ledger", [spends.ledger(facts.json()["rows"])] if facts.spends else []),
-            page.section("Privacy statement", [page.preformatted(facts.text())]),
+            page.section("Releases", [_releases(releases, known)]),
+            page.section("Ledger", [spends.ledger(statement.json()["rows"])] if statement.spends else []),
+            page.section("Privacy statement", [page.preformatted(statement.text())]),
         ],
     )
 
 
-def _releases(model: ContinualClassifier) -> str:
-    if not model.releases:
+def _releases(releases: Sequence[Release], known: Collection[Label]) -> str:
+    if not releases:
         return page.paragraph("Nothing was released yet.")
-    later = {label for release in model.releases for label in release.labels.labels}
-    known = set(model.classes_) - later
+    so_far = set(known) - {label for release in releases for label in release.labels.labels}
     rows = []
-    for number, release in enumerate(model.releases, start=1):
-        known |= set(release.labels.labels)
-        rows.append((number, release.task, len(known), _shapes(release), _event(release), _private(release)))
+    for number, release in enumerate(releases, start=1):
+        so_far |= set(release.labels.labels)
+        rows.append((number, release.task, len(so_far), _shapes(release), _event(release), _private(release)))
     return page.table(["", "task", "labels known", "parameters", "event", "private"], rows)
 
 

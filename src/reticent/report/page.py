@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 
 _FILES = resources.files("reticent.report")
-_STYLE = (_FILES / "page.css").read_text(encoding="utf-8")
+PAGE_STYLE, CHART_STYLE = ((_FILES / name).read_text(encoding="utf-8") for name in ("page.css", "chart.css"))
 _SCRIPT = (_FILES / "page.js").read_text(encoding="utf-8")
 # The browser itself refuses to fetch anything, and to run any script but ours.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src '{}'"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src '{}'"
 
 
 def page(title: str, parts: Iterable[str], *, interactive: bool = False) -> str:
@@ -31,7 +31,7 @@ def page(title: str, parts: Iterable[str], *, interactive: bool = False) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head>\n"
+        f"<title>{html.escape(title)}</title><style>{CHART_STYLE}{PAGE_STYLE}</style></head>\n"
         f"<body><h1>{html.escape(title)}</h1>\n"
         + "\n".join(parts)
         + (f"\n<script>{_SCRIPT}</script>" if interactive else "")
@@ -78,12 +78,6 @@ def details(summary: str, inner: str, *, opened: bool = False, facts: Mapping[st
     """Returns a part that unfolds; it needs no JavaScript."""
     start = "<details open" if opened else "<details"
     return f"{start}{attributes(facts)}><summary>{html.escape(summary)}</summary>{inner}</details>"
-
-
-def figure(caption: str, svg: str) -> str:
-    """Returns a figure from an inline SVG."""
-    words = html.escape(caption)
-    return f'<figure role="img" aria-label="{words}">{svg}<figcaption>{words}</figcaption></figure>'
 
 
 def attributes(facts: Mapping[str, str] | None) -> str:

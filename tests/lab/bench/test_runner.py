@@ -17,12 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from reticent import errors
-from reticent.lab.bench import one_run, runner, specs, tables
+from reticent.lab.bench import one_run, runner, specs
 from reticent.lab.bench.folder import STREAMS, Folder
 from reticent.lab.bench.run import Run
 from reticent.lab.bench.runner import Outcome
 from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.workspace import Workspace
+from reticent.report import seeds
 from tests.lab.tiny import DATA, a_run, done, write_features
 
 ROOT = Path(__file__).parents[3]
@@ -132,7 +133,7 @@ def test_tables_show_failures_beside_the_other_runs(ran):
     assert shown[f"{OWN}:Dies"][2:] == [f"yours, {DATA}", "*failed*", ""]
     (base,) = [row for row in table["rows"] if row[1:3] == ["Cosine Classifier", f"ours here, {DATA}"]]
     values = [100 * r["accuracy"] for r in ran.by("cosine") if r["run"]["labels"] == "base"]
-    assert base[3] == tables.spread(values, "median")
+    assert base[3] == seeds.spread(values, "median").text
     markdown = (ran.out / "tables" / "mine.md").read_text()
     assert "| *failed* |" in markdown
     assert "\\begin{tabular}" in (ran.out / "tables" / "mine.tex").read_text()

@@ -62,13 +62,6 @@ def test_split_keeps_names_and_rows():
         assert (LABELS[features[:, 0]] == labels).all()
 
 
-def test_streams_can_be_plotted(tmp_path):
-    from reticent.report import plots
-
-    plots.examples_by_task(Stream(tasks=5, ratio=0.5, seed=3).examples(LABELS)).save(tmp_path / "stream.png")
-    assert (tmp_path / "stream.png").read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize("bad", [{"tasks": 0}, {"tasks": 2, "ratio": 1.1}, {"tasks": 2, "blurry": -0.1}])
 def test_bad_streams_are_refused(bad):
     with pytest.raises(errors.InvalidValue, match="Expected"):

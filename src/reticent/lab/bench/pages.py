@@ -2,12 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from reticent.classifier import load
 from reticent.lab.bench import specs as packaged
 from reticent.lab.bench import tables, typeset
 from reticent.lab.bench.estimates import WITHOUT_DATA, Estimates, duration
@@ -18,9 +17,7 @@ from reticent.lab.bench.run import Result, Results
 from reticent.lab.bench.runner import Outcome
 from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.typeset import Table
-from reticent.released import store
 from reticent.report.bench_page import results_page
-from reticent.report.model_page import model_page
 
 
 def markdown(specs: Sequence[Spec], out: Path, *, command: str) -> str:
@@ -70,20 +67,8 @@ def to_json(specs: Sequence[Spec], out: Path, outcome: Outcome) -> dict[str, Any
     }
 
 
-class _Absent:
-    """Stands for an encoder where nothing is encoded: its weights need not be there."""
-
-    def __init__(self, stored: Mapping[str, Any] | None) -> None:
-        self.digest = None if stored is None else stored["digest"]
-
-    def __call__(self, inputs: Any) -> Any:
-        return inputs
-
-
 def report(path: Path) -> str:
-    """Returns the HTML page of a results folder, or of a model directory."""
-    if (path / store.MANIFEST).exists():
-        return model_page(load(path, encoder=_Absent(store.read_manifest(path)["encoder"])))
+    """Returns the HTML page of a results folder."""
     folder = Folder(path)
     folder.check()
     results = folder.results()

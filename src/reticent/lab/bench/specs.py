@@ -11,12 +11,12 @@ from typing import Any
 from reticent import errors
 from reticent.lab.bench import catalogue, paper_numbers
 from reticent.lab.bench.run import ADAPTERS, LABELS, NONE, Run
+from reticent.report.seeds import IN_WORDS
 
 SEEDS = 5
 SEEDS_AT_MOST = 1_000_000
 SHARE = 10.0
 
-STATISTICS = ("median", "minmax", "mean")
 METRICS = ("accuracy", "forgetting", "known", "public", "parent", "seconds")
 AXES = ("data", "learner", "labels", "epsilon", "ratio", "share", "adapter")
 COLUMNS = (*AXES[2:6], "task", "aggregation")
@@ -137,7 +137,7 @@ def read(name: str, text: str) -> Spec:
     )
     _check(all(table in paper_numbers.TABLES for table in made.paper), name, "paper", paper_numbers.TABLES)
     _check(made.columns in COLUMNS, name, "columns", COLUMNS)
-    _check(made.statistic in STATISTICS, name, "statistic", STATISTICS)
+    _check(made.statistic in IN_WORDS, name, "statistic", tuple(IN_WORDS))
     _check(all(metric in METRICS for metric in made.metrics), name, "metrics", METRICS)
     return made
 

@@ -15,6 +15,7 @@ from reticent.lab.bench.layout import Key
 from reticent.lab.bench.run import Result, Results, Run
 from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.typeset import Table
+from reticent.report.seeds import IN_WORDS, spread
 
 METRICS = {
     "accuracy": "average accuracy after the last task, %",
@@ -25,11 +26,6 @@ METRICS = {
     "seconds": "wall-clock seconds to learn all tasks",
 }
 COUNTS = ("known", "seconds")  # everything else is in percent
-STATISTICS = {
-    "median": "median (second worst, second best seed; of three or fewer the worst and the best)",
-    "minmax": "median (minimum, maximum)",
-    "mean": "mean ± standard deviation",
-}
 
 Line = tuple[str, str, tuple[str, ...]]
 
@@ -88,7 +84,8 @@ class Group:
         bad = sum(result is not None and result["status"] == "failed" for result in results)
         if values:
             short = "" if len(values) >= seeds else f" [{len(values)} of {seeds} seeds]"
-            return spread(values, self.spec.statistic, self.metric) + short + (f" [{bad} failed]" if bad else "")
+            shown = spread(values, self.spec.statistic, digits=0 if self.metric in COUNTS else 1).text
+            return shown + short + (f" [{bad} failed]" if bad else "")
         if bad:
             return "*failed*"
         if any(results):
@@ -127,7 +124,7 @@ def _grid(spec: Spec, metric: str, results: Results) -> Table:
     shown = METRICS[metric].replace("the last", "each") if spec.columns == "task" else METRICS[metric]
     return Table(
         title=spec.title if len(spec.metrics) == 1 else f"{spec.title}: {shown}",
-        caption=f"{shown.capitalize()}; {STATISTICS[spec.statistic]}; delta 1e-5.",
+        caption=f"{shown.capitalize()}; {IN_WORDS[spec.statistic]}; delta 1e-5.",
         columns=(*layout.row_names(spec), "source", *(layout.column_name(spec, column) for column in columns)),
         rows=tuple(rows),
         notes=tuple(_notes(spec, metric, made)),
@@ -144,21 +141,6 @@ def _value(result: Result, spec: Spec, metric: str, column: object) -> float | N
     else:
         value = result.get(metric)
     return None if value is None else float(value) * (1 if metric in COUNTS else 100)
-
-
-def spread(values: Sequence[float], statistic: str, metric: str = "accuracy") -> str:
-    """Returns numbers over seeds as the paper prints them.
-
-    >>> spread([1.0, 2.0, 3.0, 4.0, 5.0], "median"), spread([1.0, 2.0, 3.0], "minmax"), spread([1.0, 3.0], "mean")
-    ('3.0 (2.0, 4.0)', '2.0 (1.0, 3.0)', '2.0 ± 1.4')
-    """
-    digits = 0 if metric in COUNTS else 1
-    if len(values) == 1:
-        return f"{values[0]:.{digits}f}"
-    if statistic == "mean":
-        return f"{statistics.mean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f}"
-    inner = sorted(values)[1:-1] if statistic == "median" and len(values) > 3 else values
-    return f"{statistics.median(values):.{digits}f} ({min(inner):.{digits}f}, {max(inner):.{digits}f})"
 
 
 # --- notes
