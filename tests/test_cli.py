@@ -25,6 +25,7 @@ from reticent.released.ledger_file import FILE_NAME
 from tests.lab.tiny import DATA, done, write_features
 
 VERBS = [
+    ["upgrade"],
     ["plan"],
     ["init"],
     ["learn"],

@@ -15,7 +15,7 @@ import pytest
 import reticent as rt
 from reticent import errors, extend
 from reticent.extend import Gate, LabelSpace, Ledger, Task, check_learner
-from reticent.lab.attack import audit
+from reticent.lab.attack import audit, games
 
 PAGE = (Path(__file__).parents[1] / "docs" / "own-learner.md").read_text(encoding="utf-8")
 OWN = "own_learner:NamesFirst"
@@ -104,7 +104,7 @@ def test_the_page_quotes_what_is_printed(capsys):
 def test_exact_sums_are_found_out_as_the_page_says():
     """A learner that draws what it pays for, and publishes something else."""
     exact = mutant(f"noisy = {DRAWS}", f"noisy = {DRAWS} * 0 + exact.known")
-    for learner, verdict in ((names_first(), audit.CONSISTENT), (exact, audit.VIOLATED)):
+    for learner, verdict in ((names_first(), games.CONSISTENT), (exact, games.VIOLATED)):
         game = rt.PublicLabels([audit.COMMON, audit.CANARY])
         assert audit.audit(learner, game, rt.Budget(epsilon=8.0, delta=1e-5), trials=800).verdict == verdict
 

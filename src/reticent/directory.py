@@ -10,19 +10,18 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import filelock
 
 from reticent import errors, policies
 from reticent.budget import Budget
 from reticent.labels import Label, LabelSpace
+from reticent.numerics import files
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy.statement import Statement
 from reticent.released import rules, store
-from reticent.released.ledger_file import FILE_NAME, FIRST_VERSION, LedgerFile
+from reticent.released.contents import foreign, read_contents
+from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.released.model import Encode, Model, Rule
 from reticent.released.release import Release
 
@@ -32,9 +31,6 @@ if TYPE_CHECKING:  # learning imports these; predicting does not
     from reticent.gate.noise import NoiseSource
     from reticent.sensitive.learners.learner import Learner
     from reticent.sensitive.task import Task
-
-LOCK = "writer.lock"
-PATIENCE = 60.0  # seconds to wait for another writer
 
 
 def learn(
@@ -152,7 +148,7 @@ class Directory:
             rule: How releases become a classifier, where that is the user's own code; by default as stored.
         """
         folder = Path(path)
-        found = _read(folder)
+        found = read_contents(folder)
         labels = store.read_labels(folder, found.settings["public_labels"])
         policy = policies.from_json(found.settings["policy"], *labels)
         public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
@@ -289,7 +285,7 @@ class Directory:
     def _catch_up(self, ledger: LedgerFile) -> None:
         published = ledger.releases
         if ledger.identity != self._identity or published[: len(self._releases)] != self._releases:
-            raise errors.LedgerError(_foreign(self.path))
+            raise errors.LedgerError(foreign(self.path))
         for entry in published[len(self._releases) :]:
             self.model = self.model.with_release(store.read_release(self.path or Path(), entry, self._identity))
             self._releases.append(entry)
@@ -314,31 +310,13 @@ class Directory:
 
     @contextlib.contextmanager
     def _one_writer(self) -> Iterator[None]:
-        if not self._mutex.acquire(timeout=PATIENCE):
+        if not self._mutex.acquire(timeout=files.PATIENCE):
             raise errors.LedgerError("Another thread is learning into this model. Try again when it is done.")
         try:
-            with contextlib.nullcontext() if self.path is None else one_writer(self.path):
+            with contextlib.nullcontext() if self.path is None else files.one_writer(self.path):
                 yield
         finally:
             self._mutex.release()
-
-
-@contextlib.contextmanager
-def one_writer(folder: Path) -> Iterator[None]:
-    """Lets one process at a time write to a folder; waits for a minute, then refuses."""
-    lock = filelock.FileLock(folder / LOCK, timeout=PATIENCE)
-    try:
-        lock.acquire()
-    except filelock.Timeout as error:
-        raise errors.LedgerError(
-            f"Another process is writing to {folder}. Nothing was spent. Try again when it is done."
-        ) from error
-    except OSError as error:
-        raise errors.LedgerError(f"{folder} cannot be written to: {error.strerror}. Check its permissions.") from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def described(
@@ -365,91 +343,6 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns settings as they are read back: lists for tuples."""
     plain: dict[str, Any] = json.loads(json.dumps(settings))
     return plain
-
-
-def upgrade(path: str | os.PathLike[str]) -> None:
-    """Makes a folder of the format before this one learn again: its ledger gets an identity and the list of releases.
-
-    Refuses where releases and ledger contradict each other. Releases stay as they are.
-    """
-    from reticent.gate.ledger import Ledger
-
-    folder = Path(path)
-    with one_writer(folder):
-        content = store.read_manifest(folder)
-        if content["format"] == store.FORMAT:
-            raise errors.InvalidValue(f"{folder} is of the present format already.")
-        settings = {name: content[name] for name in _SETTINGS}
-        releases = [store.read_release(folder, entry, None) for entry in content["releases"]]
-        with Ledger.open(folder) as ledger:
-            published = {spend.task for spend in ledger.statement().spends if spend.published}
-            lost = [release.task for release in releases if release.parameters and release.task not in published]
-            if lost or ledger.budget.to_json() != settings["budget"]:
-                raise errors.LedgerError(_foreign(folder))
-            ledger.upgrade(settings, content["releases"])
-            identity = ledger.identity
-        store.write_manifest(folder, {"identity": identity, **settings, "releases": content["releases"]})
-
-
-_SETTINGS = ("budget", "policy", "public_labels", "rule", "learner", "encoder")
-
-
-@dataclass(frozen=True)
-class _Contents:
-    """What a folder says: settings, releases, and why nothing may be learned there, if so.
-
-    Args:
-        settings: As the ledger has them last, or the manifest where there is no ledger.
-        releases: File and digest of each release.
-        identity: Of the ledger.
-        problem: Why nothing may be learned.
-        ledger: Whether what its ledger says is about these releases.
-    """
-
-    settings: dict[str, Any]
-    releases: list[dict[str, str]]
-    identity: str | None
-    problem: str | None = None
-    ledger: bool = True
-
-
-def _read(folder: Path) -> _Contents:
-    content = _manifest(folder)
-    stored = _Contents({name: content[name] for name in _SETTINGS}, content["releases"], content["identity"])
-    if not (folder / FILE_NAME).is_file():
-        lost = (
-            f"{folder} has no ledger ({FILE_NAME}): nobody knows what was spent on it. It predicts, and learns "
-            "nothing. Restore the ledger from a backup."
-        )
-        return replace(stored, problem=lost, ledger=False)
-    try:
-        with LedgerFile.open(folder) as ledger:
-            if ledger.version == FIRST_VERSION:
-                older = f"{folder} was written by an earlier version of reticent. It predicts; to learn on, upgrade it"
-                return replace(stored, problem=f"{older} once: reticent upgrade {folder}")
-            if ledger.identity != stored.identity or ledger.releases[: len(stored.releases)] != stored.releases:
-                return replace(stored, problem=_foreign(folder), ledger=False)
-            # more may have been published since the manifest was written
-            return _Contents(dict(ledger.settings or stored.settings), ledger.releases, ledger.identity)
-    except errors.LedgerError as error:
-        return replace(stored, problem=str(error), ledger=False)
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    """Returns the manifest, or what the ledger says where a crash left none."""
-    if (folder / store.MANIFEST).exists() or not (folder / FILE_NAME).is_file():
-        return store.read_manifest(folder)
-    with LedgerFile.open(folder) as ledger:
-        if ledger.settings is None:
-            return store.read_manifest(folder)  # which says that there is no model
-        return {**ledger.settings, "identity": ledger.identity, "releases": ledger.releases}
-
-
-def _foreign(folder: Path | None) -> str:
-    return (
-        f"The ledger of {folder} does not belong to its releases: it is another model's, or an older copy. The model "
-        "predicts, and learns nothing. Restore ledger and releases from one backup."
-    )
 
 
 def _make(folder: Path) -> None:

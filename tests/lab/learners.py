@@ -3,14 +3,18 @@
 import os
 import signal
 import time
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from reticent.gate.gate import Gate
 from reticent.labels import LabelSpace
 from reticent.policies import PublicLabels
 from reticent.privacy import events
 from reticent.released.release import Release
 from reticent.sensitive.learners import Cosine
+from reticent.sensitive.learners.cosine import noisy_sums
 from reticent.sensitive.task import Task
 
 mine = Cosine()
@@ -54,18 +58,21 @@ class Repaired(Cosine):
 
 
 class Overspends(Cosine):
-    """Asks its ledger for more than the budget."""
+    """Asks its gate for more than the budget."""
 
     def learn_task(self, task: Task, policy: Any, **others: Any) -> Release:
-        others["ledger"].spend(events.NonPrivate(), task=task.name, private=False)
+        others["gate"].spend(events.NonPrivate(), task=task.name)
         return super().learn_task(task, policy, **others)
 
 
+@dataclass(frozen=True)
 class Guesses(Cosine):
     """Has labels of its own, whatever the policy: no event of its releases chose them."""
 
-    def learn_task(self, task: Task, policy: Any, *, known: LabelSpace, **others: Any) -> Release:
+    def learn_task(self, task: Task, policy: Any, *, known: LabelSpace, gate: Gate, **others: Any) -> Release:
         names = tuple(f"class {i}" for i in range(6))
-        policy, new = PublicLabels(names), LabelSpace(tuple(name for name in names if name not in known))
-        release = super().learn_task(task, policy, known=known.union(new), **others)
-        return replace(release, labels=new)
+        new = LabelSpace(tuple(name for name in names if name not in known))
+        gaussian = PublicLabels(names).sums(gate.budget)
+        task = gate.admit(task)
+        permit = gate.spend(gaussian, task=task.name)
+        return noisy_sums(np.asarray(task.inputs), task.labels, known, new, gaussian, permit)

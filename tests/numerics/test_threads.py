@@ -11,7 +11,7 @@ import pytest
 from reticent.numerics.threads import _WAITING
 
 OURS = "from reticent.encoders.packages import require; require('torch', extra='reticent[torch]')"
-TUNING = "from reticent.sensitive import tuning; tuning._optuna()"
+TUNING = "from reticent.sensitive.tuning import public_search; public_search._optuna()"
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 

@@ -148,7 +148,7 @@ def test_best_share_is_ringed_and_told(text):
 def test_the_page_says_the_rule_for_seeds_and_follows_it():
     assert "of three or fewer the worst and the best" in bench_page.SEEDS
     cell = {"data": "d", "learner": "cosine", "labels": "oracle", "epsilon": 1}
-    runs = [{"status": "done", "forgetting": v / 100, "cell": {**cell, "seed": v}} for v in (1, 2, 3, 4)]
+    runs = [{"status": "done", "forgetting": v / 100, "run": {**cell, "seed": v}} for v in (1, 2, 3, 4)]
     text = results_page("Four seeds", runs, [])
     assert bench_page.SEEDS in text
     assert "2.5 (2.0, 3.0)" in text

@@ -25,6 +25,7 @@ from reticent.privacy.statement import Spend
 from reticent.sensitive import tuning
 from reticent.sensitive.task import Task
 from reticent.sensitive.training import Training, train
+from reticent.sensitive.tuning import private_search, public_search, trials
 from tests.conftest import ALPHA
 from tests.test_boundary import loaded_by
 
@@ -54,7 +55,7 @@ def seen(monkeypatch) -> list[Training]:
         found.append(training)
         return train(gradients, training, permit, **others)
 
-    monkeypatch.setattr(tuning, "train", spy)
+    monkeypatch.setattr(trials, "train", spy)
     return found
 
 
@@ -272,7 +273,7 @@ def test_private_tuning_keeps_the_best(monkeypatch):
         tried.append(candidate)
         return scores[len(tried) - 1]
 
-    monkeypatch.setattr(tuning, "_accuracy", lambda *_: accuracy)
+    monkeypatch.setattr(private_search, "accuracy_of", lambda *_: accuracy)
     monkeypatch.setattr(gates, "number_of_runs", lambda *_, **__: len(scores))
     best = private(Ledger.create(None, BUDGET))
     assert len(tried) == len(scores)
@@ -282,12 +283,12 @@ def test_private_tuning_keeps_the_best(monkeypatch):
 
 def test_scores_are_accuracies():
     x, y = data(15)
-    part, rest = (tuning._Examples.of(Task(*examples), LABELS) for examples in ((x, y), data(5, seed=2)))
+    part, rest = (trials.TrialExamples.of(Task(*examples), LABELS) for examples in ((x, y), data(5, seed=2)))
     turned = replace(rest, places=(rest.places + 1) % 4)
-    learner, free = SMALL.resolved(None), tuning._Free(NoiseSource.from_os())
+    learner, free = SMALL.resolved(None), public_search._Free(NoiseSource.from_os())
     event = events.DpSgd(noise_multiplier=0.01, rate=0.2, steps=60)
-    assert tuning._accuracy(learner, part, rest, LABELS.space, None)(learner, event, free) > 0.9
-    assert tuning._accuracy(learner, part, turned, LABELS.space, None)(learner, event, free) < 0.1
+    assert trials.accuracy_of(learner, part, rest, LABELS.space, None)(learner, event, free) > 0.9
+    assert trials.accuracy_of(learner, part, turned, LABELS.space, None)(learner, event, free) < 0.1
 
 
 def test_number_of_runs_is_told_to_nobody(monkeypatch, capfd, caplog):
@@ -309,7 +310,7 @@ def test_number_of_runs_is_told_to_nobody(monkeypatch, capfd, caplog):
     told = []
     for runs in (1, 4):
         monkeypatch.setattr(gates, "number_of_runs", lambda *_, runs=runs, **__: runs)
-        monkeypatch.setattr(tuning, "train", printing)
+        monkeypatch.setattr(trials, "train", printing)
         ledger = Ledger.create(None, BUDGET)
         learner = private(ledger)
         facts = ledger.statement().json()
@@ -317,7 +318,7 @@ def test_number_of_runs_is_told_to_nobody(monkeypatch, capfd, caplog):
             del row["at"]
         hidden = replace(learner, rate=None, learning_rate=None, clip_norm=None)
         left = [runs]
-        monkeypatch.setattr(tuning, "train", failing)
+        monkeypatch.setattr(trials, "train", failing)
         with pytest.raises(MemoryError) as raised:
             private(Ledger.create(None, BUDGET))
         told.append((facts, hidden, caplog.text, capfd.readouterr(), str(raised.value), len(raised.traceback)))
@@ -344,11 +345,11 @@ def test_a_model_goes_on_with_the_ledger_that_paid_for_tuning(tmp_path):
 def test_people_are_bounded_in_private_tuning(monkeypatch):
     sizes = []
 
-    def spy(_: rt.PeftEnsemble, part: Any, *__: Any) -> tuning.Accuracy:
+    def spy(_: rt.PeftEnsemble, part: Any, *__: Any) -> trials.Accuracy:
         sizes.append(len(part.places))
         return lambda *_: 0.0
 
-    monkeypatch.setattr(tuning, "_accuracy", spy)
+    monkeypatch.setattr(private_search, "accuracy_of", spy)
     private(Ledger.create(None, BUDGET), persons=["one person"] * 60)
     assert sizes == [1]
 

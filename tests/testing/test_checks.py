@@ -159,6 +159,7 @@ class CallsItPrivate(Twin):
 @dataclass(frozen=True)
 class LabelsFromData(Twin):
     def learn_task(self, task, policy, **others):
+        task = others["gate"].admit(task)
         seen = {label for label in task.labels if isinstance(label, str)} - set(others["known"].labels)
         space = LabelSpace(tuple(sorted(seen)))
         return super().learn_task(task, policy, **spoiled(others, lambda **kept: {**kept, "labels": space}))

@@ -48,18 +48,19 @@ def audit(
     Example: `reticent audit model/`
     """
     from reticent.lab.attack import audit as auditing
+    from reticent.lab.attack import games
 
     found = auditing.audit_model(folder, trials=trials)
     if as_json:
         typer.echo(json.dumps(found.json(), indent=2))
-        fail_if(found.verdict == auditing.VIOLATED)
+        fail_if(found.verdict == games.VIOLATED)
         return
     budget = found.budget
     table = Table(box=box.SIMPLE_HEAD, title=f"Audit at epsilon {budget.epsilon:g}, delta {budget.delta:g}")
     for heading in ("game", "trials", "accuracy", "limit", "epsilon at least", "claimed", ""):
         table.add_column(heading)
     for r in found.results:
-        verdict = f"[{'green' if r.verdict == auditing.CONSISTENT else 'bold red'}]{r.verdict}[/]"
+        verdict = f"[{'green' if r.verdict == games.CONSISTENT else 'bold red'}]{r.verdict}[/]"
         figures = f"{r.accuracy:.3f}", f"{r.limit:.3f}", f"{r.epsilon_lower_bound:.3f}", f"{r.claimed:.3f}"
         table.add_row(r.game, str(r.trials), *figures, verdict)
     terminal = console()
@@ -68,10 +69,10 @@ def audit(
         terminal.print(note, highlight=False)
     terminal.print(
         "A game plays one task against what that task claims. A bound is too high with chance "
-        f"{auditing.ALPHA:g} a game; a low one proves nothing: more trials find smaller faults.",
+        f"{games.ALPHA:g} a game; a low one proves nothing: more trials find smaller faults.",
         highlight=False,
     )
-    fail_if(found.verdict == auditing.VIOLATED)
+    fail_if(found.verdict == games.VIOLATED)
 
 
 def labels(

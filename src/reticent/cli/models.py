@@ -289,15 +289,15 @@ def upgrade(
 
     Example: `reticent upgrade model/`
     """
-    from reticent import directory
+    from reticent.gate import upgrade as upgrades
 
-    directory.upgrade(folder)
+    upgrades.upgrade(folder)
     typer.echo(f"{folder} is of the present format.")
 
 
 def _void(folder: Path, row: int, reason: str) -> None:
-    from reticent.directory import one_writer
     from reticent.gate.ledger import Ledger
+    from reticent.numerics.files import one_writer
 
     with one_writer(folder), Ledger.open(folder) as book:
         book.void(row, reason=reason)

@@ -60,14 +60,7 @@ def named(name: str, *, own: bool = False) -> Encoder | None:
     if before in _LIBRARIES and rest:
         return _LIBRARIES[before](rest)
     if own and before and rest:
-        return _own(name)
+        found: Encoder = own_object(name, "an encoder", lambda it: isinstance(it, Encoder))
+        return found
     names = [*SHIPPED, *(f"{library}:NAME" for library in _LIBRARIES), *(["module:object"] if own else []), "none"]
     raise errors.InvalidValue(f"Expected an encoder out of {', '.join(names)}, got {name}.")
-
-
-def _own(name: str) -> Encoder:
-    found = own_object(name, "an encoder")
-    found = found() if callable(found) and not isinstance(found, Encoder) else found
-    if not isinstance(found, Encoder):
-        raise errors.InvalidValue(f"Expected an encoder at {name}, got {type(found).__name__}. Use encoders.wrap(...).")
-    return found

@@ -100,9 +100,8 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA application_id = {APPLICATION}")
             self._db.execute(f"PRAGMA user_version = {VERSION}")
-            self._append("open", {**budget.to_json(), "identity": secrets.token_hex(16)})
-            if settings is not None:
-                self._append("settings", {"settings": dict(settings)})
+            first = {**budget.to_json(), "identity": secrets.token_hex(16)}
+            self._append("open", first if settings is None else {**first, "settings": dict(settings)})
             self._db.execute("COMMIT")
 
     # --- spending

@@ -1,11 +1,17 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, by one process at a time."""
 
 import contextlib
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
+import filelock
+
 from reticent import errors
+
+LOCK = "writer.lock"
+PATIENCE = 60.0  # seconds to wait for another writer
 
 
 def write_whole(file: Path, content: bytes | str) -> None:
@@ -49,3 +55,21 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def one_writer(folder: Path) -> Iterator[None]:
+    """Lets one process at a time write to a folder; waits for a minute, then refuses."""
+    lock = filelock.FileLock(folder / LOCK, timeout=PATIENCE)
+    try:
+        lock.acquire()
+    except filelock.Timeout as error:
+        raise errors.LedgerError(
+            f"Another process is writing to {folder}. Nothing was spent. Try again when it is done."
+        ) from error
+    except OSError as error:
+        raise errors.LedgerError(f"{folder} cannot be written to: {error.strerror}. Check its permissions.") from error
+    try:
+        yield
+    finally:
+        lock.release()

@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from reticent import errors
@@ -18,26 +19,30 @@ def is_own(name: str) -> bool:
     return bool(module and attribute)
 
 
-def own_object(name: str, kind: str) -> Any:
+def own_object(name: str, kind: str, is_one: Callable[[Any], bool]) -> Any:
     """Imports module:object, from the current folder or the path. This runs the module's code: the user must name it.
 
     Args:
-        name: Such as "own_learner:NamesFirst".
+        name: Such as "own_learner:NamesFirst"; what is not of the kind itself is called to get one.
         kind: What is expected there, for the refusal.
+        is_one: Tells whether an object is of the kind.
 
     Example:
-        >>> own_object("math:pi", "a number")
+        >>> own_object("math:pi", "a number", lambda found: isinstance(found, float))
         3.141592653589793
-        >>> own_object("mathematics:pi", "a number")
+        >>> own_object("string:digits", "a number", lambda found: isinstance(found, float))
         Traceback (most recent call last):
-        reticent.errors.InvalidValue: Expected a number at mathematics:pi: ModuleNotFoundError: No module named \
-'mathematics'.
+        reticent.errors.InvalidValue: Expected a number at string:digits, got str.
     """
     module, _, attribute = name.partition(":")
     sys.path.insert(0, here := os.getcwd())  # a command that was installed does not look there
     try:
-        return getattr(importlib.import_module(module), attribute)
+        found = getattr(importlib.import_module(module), attribute)
+        found = found if is_one(found) or not callable(found) else found()
     except Exception as error:  # whatever the user's code raises
         raise errors.InvalidValue(f"Expected {kind} at {name}: {type(error).__name__}: {error}.") from error
     finally:
         sys.path.remove(here)
+    if not is_one(found):
+        raise errors.InvalidValue(f"Expected {kind} at {name}, got {type(found).__name__}.")
+    return found

@@ -93,7 +93,8 @@ class LedgerFile:
     @property
     def settings(self) -> Mapping[str, Any] | None:
         """What the model directory was last set to, or None for a ledger without a model."""
-        found = [body["settings"] for _, kind, body in self._entries if kind in ("settings", "upgrade")]
+        kinds = ("open", "settings", "upgrade")
+        found = [body["settings"] for _, kind, body in self._entries if kind in kinds and "settings" in body]
         return found[-1] if found else None
 
     @property
@@ -103,7 +104,7 @@ class LedgerFile:
         for _, kind, body in self._entries:
             if kind == "publish" and body.get("release") is not None:
                 found.append(body["release"])
-            elif kind == "upgrade" or kind == "releases":
+            elif kind in ("upgrade", "releases"):
                 found = list(body["releases"])
         return found
 

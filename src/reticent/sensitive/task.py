@@ -26,7 +26,7 @@ class Task:
         name: The public name of the task, such as a month.
 
     Example:
-        >>> Task(np.zeros((3, 2)), ["a", "b", "a"])
+        >>> Task([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
         Task(<sensitive>)
     """
 

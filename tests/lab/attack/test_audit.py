@@ -14,7 +14,7 @@ from reticent.encoders import film
 from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
 from reticent.gate.step import Block
-from reticent.lab.attack import audit
+from reticent.lab.attack import audit, games
 from reticent.labels import LabelSpace
 from reticent.privacy import accounting, events
 from reticent.released.optimizers import Sgd
@@ -63,7 +63,7 @@ def half_the_noise(real: Training) -> Training:
 
 def played(
     real: Training, gradients: Any = None, *, told: Training | None = None, trials: int = 10_000
-) -> audit.Result:
+) -> games.Result:
     canary = Canary() if gradients is None else gradients
     return audit.play_training(told or real, canary, delta=DELTA, claimed=real.event, trials=trials)
 
@@ -73,7 +73,7 @@ def played(
 
 def test_training_stays_within_its_claim():
     found = played(training(1.0))
-    assert found.verdict == audit.CONSISTENT, found
+    assert found.verdict == games.CONSISTENT, found
     # not a straw man: with this many games the bound is above zero
     assert 0.05 < found.epsilon_lower_bound <= found.claimed == pytest.approx(1.0, abs=1e-3)
     assert found.accuracy < found.limit == pytest.approx((np.e + DELTA) / (1 + np.e), abs=1e-3)
@@ -81,33 +81,33 @@ def test_training_stays_within_its_claim():
 
 def test_half_the_noise_is_found_out():
     real = training(1.0)
-    assert played(real, told=half_the_noise(real)).verdict == audit.VIOLATED
+    assert played(real, told=half_the_noise(real)).verdict == games.VIOLATED
 
 
 def test_missing_clipping_is_found_out():
     real = training(1.0)
-    assert played(real, Canary(clipped=False), trials=1_000).verdict == audit.VIOLATED
-    assert played(real, Canary(norm=1.0), trials=1_000).verdict == audit.CONSISTENT
+    assert played(real, Canary(clipped=False), trials=1_000).verdict == games.VIOLATED
+    assert played(real, Canary(norm=1.0), trials=1_000).verdict == games.CONSISTENT
 
 
 def test_the_audit_is_tight_at_large_epsilon():
     real = training(8.0)
     found = played(real, trials=3_000)
     assert 4.0 < found.epsilon_lower_bound <= found.claimed  # 6.4, with a deviation of 0.35
-    assert played(real, told=half_the_noise(real), trials=1_000).verdict == audit.VIOLATED
+    assert played(real, told=half_the_noise(real), trials=1_000).verdict == games.VIOLATED
 
 
 def test_a_real_head_stays_within_its_claim():
     head = HeadGradients(np.array([[10.0, 0.0]], np.float32), np.array([0]), 2)
     real = training(8.0, steps=2)
-    assert played(real, head, trials=1_000).verdict == audit.CONSISTENT
-    assert played(real, head, told=half_the_noise(real), trials=1_000).verdict == audit.VIOLATED
+    assert played(real, head, trials=1_000).verdict == games.CONSISTENT
+    assert played(real, head, told=half_the_noise(real), trials=1_000).verdict == games.VIOLATED
 
 
 def test_sampled_training_stays_within_its_claim():
     real = training(8.0, rate=0.5, steps=2)
-    assert played(real, trials=1_000).verdict == audit.CONSISTENT
-    assert played(real, told=replace(half_the_noise(real), rate=1.0), trials=1_000).verdict == audit.VIOLATED
+    assert played(real, trials=1_000).verdict == games.CONSISTENT
+    assert played(real, told=replace(half_the_noise(real), rate=1.0), trials=1_000).verdict == games.VIOLATED
 
 
 @pytest.mark.slow
@@ -115,40 +115,40 @@ def test_sampled_training_stays_within_its_claim():
 def test_many_steps_are_audited(rate):
     real = training(1.0, rate=rate, steps=10 if rate == 1 else 5)
     found = played(real)
-    assert found.verdict == audit.CONSISTENT, found
-    assert played(real, told=half_the_noise(real)).verdict == audit.VIOLATED
+    assert found.verdict == games.CONSISTENT, found
+    assert played(real, told=half_the_noise(real)).verdict == games.VIOLATED
 
 
 def test_bounds_stay_below_the_truth():
     """Gaussians, a noisy count of labels, randomised response: often, and with few games, where luck is largest."""
     draw = np.random.default_rng()
     gaussian, response = events.Gaussian(noise_multiplier=1.0), events.OptimalSelection(epsilon=1.0, delta=DELTA)
-    for games in (8, 40, 400):
+    for trials in (8, 40, 400):
         for _ in range(30):
-            noise = draw.normal(size=(2, games))
-            assert audit.judge("", noise[0] + 1, noise[1], event=gaussian, delta=DELTA).verdict == audit.CONSISTENT
-            truth = np.where(draw.uniform(size=(2, games)) < np.e / (1 + np.e), [[1.0], [0.0]], [[0.0], [1.0]])
-            assert audit.judge("", *truth, event=response, delta=DELTA).verdict == audit.CONSISTENT
+            noise = draw.normal(size=(2, trials))
+            assert games.judge("", noise[0] + 1, noise[1], event=gaussian, delta=DELTA).verdict == games.CONSISTENT
+            truth = np.where(draw.uniform(size=(2, trials)) < np.e / (1 + np.e), [[1.0], [0.0]], [[0.0], [1.0]])
+            assert games.judge("", *truth, event=response, delta=DELTA).verdict == games.CONSISTENT
 
 
 def test_bounds_come_close_to_the_truth():
     draw = np.random.default_rng()
     noise = draw.normal(size=(2, 200_000))
-    found = audit.judge("", noise[0] + 1, noise[1], event=events.Gaussian(noise_multiplier=1.0), delta=DELTA)
+    found = games.judge("", noise[0] + 1, noise[1], event=events.Gaussian(noise_multiplier=1.0), delta=DELTA)
     assert 0.93 * found.claimed < found.epsilon_lower_bound <= found.claimed
     truth = np.where(draw.uniform(size=(2, 200_000)) < np.e / (1 + np.e), [[1.0], [-np.inf]], [[-np.inf], [1.0]])
-    response = audit.judge("", *truth, event=events.OptimalSelection(epsilon=1.0, delta=DELTA), delta=DELTA)
+    response = games.judge("", *truth, event=events.OptimalSelection(epsilon=1.0, delta=DELTA), delta=DELTA)
     assert 0.9 < response.epsilon_lower_bound <= response.claimed
 
 
 def test_the_family_of_an_event_keeps_its_shape():
     counts = events.LabelCounts(noise_multiplier=10.0, threshold=45.0)
     steps = events.DpSgd(noise_multiplier=4.0, rate=0.1, steps=10)
-    noise = audit.gaussians(events.LabelledTraining(counts=counts, training=steps))
+    noise = games.gaussians(events.LabelledTraining(counts=counts, training=steps))
     assert noise is not None
     half = events.Gaussian(noise_multiplier=5.0), replace(steps, noise_multiplier=2.0)
     assert noise(0.5) == events.compose(*half)
-    assert audit.gaussians(events.OptimalSelection(epsilon=1.0, delta=DELTA)) is None
+    assert games.gaussians(events.OptimalSelection(epsilon=1.0, delta=DELTA)) is None
 
 
 # --- whole configurations
@@ -158,7 +158,7 @@ QUICK = rt.PeftEnsemble(task_size=20, epochs=1, rate=0.5)
 
 
 @pytest.mark.parametrize(
-    ("learner", "policy", "games"),
+    ("learner", "policy", "count"),
     [
         (rt.Cosine(), PUBLIC, 1),
         (rt.Cosine(), rt.ReleasedLabels(), 4),
@@ -168,10 +168,10 @@ QUICK = rt.PeftEnsemble(task_size=20, epochs=1, rate=0.5)
         (QUICK, rt.ReleasedLabels.paper(0.3), 5),
     ],
 )
-def test_configurations_are_consistent(learner, policy, games):
+def test_configurations_are_consistent(learner, policy, count):
     found = audit.audit(learner, policy, rt.Budget(epsilon=4.0, delta=DELTA), trials=40)
-    assert len(found.results) == games
-    assert found.verdict == audit.CONSISTENT, found
+    assert len(found.results) == count
+    assert found.verdict == games.CONSISTENT, found
     for result in found.results:
         assert 0 <= result.epsilon_lower_bound <= result.claimed <= 4.0 + 1e-3
 
@@ -179,7 +179,7 @@ def test_configurations_are_consistent(learner, policy, games):
 def test_people_with_several_examples_are_audited():
     budget = rt.Budget(epsilon=4.0, delta=DELTA, examples_per_person=2, tasks_per_person=2)
     found = audit.audit(rt.Cosine(), PUBLIC, budget, trials=1_000)
-    assert found.verdict == audit.CONSISTENT
+    assert found.verdict == games.CONSISTENT
     # two examples, twice the noise: a person is as visible as with one; 0.62, with a deviation of 0.018
     assert found.results[0].accuracy > 0.52
     assert found.results[0].claimed < 3.5
@@ -209,10 +209,10 @@ class Broken:
 def test_broken_learners_are_found_out():
     budget = rt.Budget(epsilon=4.0, delta=DELTA)
     noisy = audit.audit(Broken(times=4.0), PUBLIC, budget, trials=500)
-    assert noisy.verdict == audit.VIOLATED, noisy
+    assert noisy.verdict == games.VIOLATED, noisy
     raw = audit.audit(Broken(raw_labels=True), rt.ReleasedLabels(), budget, trials=100)
-    assert {r.game: r.verdict for r in raw.results}["the only one with a label"] == audit.VIOLATED
-    assert audit.audit(Broken(), PUBLIC, budget, trials=100).verdict == audit.CONSISTENT
+    assert {r.game: r.verdict for r in raw.results}["the only one with a label"] == games.VIOLATED
+    assert audit.audit(Broken(), PUBLIC, budget, trials=100).verdict == games.CONSISTENT
 
 
 def model(folder: Path, **settings: Any) -> Path:
@@ -227,7 +227,7 @@ def test_the_audit_reads_the_manifest_alone(tmp_path):
         if file.name != "manifest.json":
             file.unlink()
     found = audit.audit_model(folder, trials=20)
-    assert found.verdict == audit.CONSISTENT
+    assert found.verdict == games.CONSISTENT
     assert "secret" not in json.dumps(found.json())
     assert found.json()["notes"] == [audit.SCOPE]
     with pytest.raises(errors.InvalidValue, match="No model"):
@@ -238,7 +238,7 @@ def test_adapters_are_replayed_as_last_layer(tmp_path):
     learner = rt.PeftEnsemble(adapter=film, task_size=20, epochs=1, rate=0.5)
     folder = model(tmp_path / "model", labels=rt.PublicLabels(["x"]), learner=learner)
     found = audit.audit_model(folder, trials=20)
-    assert found.verdict == audit.CONSISTENT
+    assert found.verdict == games.CONSISTENT
     assert "last_layer" in found.notes[0]
     assert [r.game for r in found.results][-1] == "every noisy sum of training"
 

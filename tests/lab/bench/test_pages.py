@@ -2,12 +2,9 @@
 
 import json
 import re
-from typing import Any
 
-import numpy as np
 import pytest
 
-import reticent as rt
 from reticent import errors
 from reticent.lab.bench import one_run, pages, specs
 from reticent.lab.bench.findings import NOT_REPRODUCED
@@ -125,30 +122,6 @@ def test_the_report_of_results_is_one_file(folder):
     assert "<em>failed</em>" in text
     assert "no room &lt;b&gt;" in text
     assert "NOT PRIVATE" in text
-
-
-class Encoder:
-    """Weights of the user's own, known by a digest."""
-
-    name, digest = "mine", "0123"
-
-    def __call__(self, inputs: Any) -> np.ndarray:
-        return np.asarray(inputs, dtype=np.float32)
-
-
-@pytest.mark.parametrize("encoder", [None, Encoder()], ids=["features", "an encoder that is not there"])
-def test_the_report_of_a_model_needs_no_encoder(tmp_path, encoder):
-    model = rt.ContinualClassifier(
-        encoder=encoder,
-        labels=rt.PublicLabels(["secret name", "b"]),
-        budget=rt.Budget(epsilon=1.0, delta=1e-5),
-        path=tmp_path / "model",
-    )
-    model.learn_task(np.eye(2, dtype=np.float32), ["b", "b"], name="march")
-    text = pages.report(tmp_path / "model")
-    assert self_contained(text)
-    assert "march" in text
-    assert "secret name" not in text
 
 
 def test_reports_of_other_folders_are_refused(tmp_path):

@@ -22,7 +22,6 @@ import numpy as np
 import reticent
 from reticent import errors
 from reticent.classifier import ContinualClassifier, load
-from reticent.directory import one_writer
 from reticent.encoders.encoder import sha256_of_files
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
@@ -35,7 +34,7 @@ from reticent.lab.bench.workspace import Workspace, encoder_of
 from reticent.lab.data.datasets import Data
 from reticent.lab.data.streams import Stream
 from reticent.labels import Taxonomy
-from reticent.numerics.files import write_whole
+from reticent.numerics.files import one_writer, write_whole
 from reticent.numerics.rows import take
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
 from reticent.released.ledger_file import FILE_NAME

@@ -41,9 +41,8 @@ def named(name: str, *, task_size: int | None = None) -> Learner:
         (True, 300)
     """
     if is_own(name):
-        found = own_object(name, "a learner")
-        learner: Learner = found() if isinstance(found, type) or not hasattr(found, "learn_task") else found
-        return learner
+        own: Learner = own_object(name, "a learner", lambda it: hasattr(it, "learn_task") and not isinstance(it, type))
+        return own
     if name not in names():
         raise errors.InvalidValue(f"Expected a learner out of {', '.join(names())}, module:object, got {name}.")
     kind = KINDS[name.removesuffix(_PAPER)]

@@ -1,0 +1,32 @@
+"""Model directories of the format before this one: what they need to learn again."""
+
+import os
+from pathlib import Path
+
+from reticent import errors
+from reticent.gate.ledger import Ledger
+from reticent.numerics.files import one_writer
+from reticent.released import store
+from reticent.released.contents import SETTINGS, foreign
+
+
+def upgrade(path: str | os.PathLike[str]) -> None:
+    """Makes a folder of the format before this one learn again: its ledger gets an identity and the list of releases.
+
+    Refuses where releases and ledger contradict each other. Releases stay as they are.
+    """
+    folder = Path(path)
+    with one_writer(folder):
+        content = store.read_manifest(folder)
+        if content["format"] == store.FORMAT:
+            raise errors.InvalidValue(f"{folder} is of the present format already.")
+        settings = {name: content[name] for name in SETTINGS}
+        releases = [store.read_release(folder, entry, None) for entry in content["releases"]]
+        with Ledger.open(folder) as ledger:
+            published = {spend.task for spend in ledger.statement().spends if spend.published}
+            lost = [release.task for release in releases if release.parameters and release.task not in published]
+            if lost or ledger.budget.to_json() != settings["budget"]:
+                raise errors.LedgerError(foreign(folder))
+            ledger.upgrade(settings, content["releases"])
+            identity = ledger.identity
+        store.write_manifest(folder, {"identity": identity, **settings, "releases": content["releases"]})

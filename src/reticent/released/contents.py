@@ -1,0 +1,71 @@
+"""What a model directory says: its manifest and its ledger, and whether they belong together. For reading alone."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from reticent import errors
+from reticent.released import store
+from reticent.released.ledger_file import FILE_NAME, FIRST_VERSION, LedgerFile
+
+SETTINGS = ("budget", "policy", "public_labels", "rule", "learner", "encoder")
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a folder says: settings, releases, and why nothing may be learned there, if so.
+
+    Args:
+        settings: As the ledger has them last, or the manifest where there is no ledger.
+        releases: File and digest of each release.
+        identity: Of the ledger.
+        problem: Why nothing may be learned.
+        ledger: Whether what its ledger says is about these releases.
+    """
+
+    settings: dict[str, Any]
+    releases: list[dict[str, str]]
+    identity: str | None
+    problem: str | None = None
+    ledger: bool = True
+
+
+def read_contents(folder: Path) -> Contents:
+    """Reads manifest and ledger of a model directory, and says whether they agree."""
+    content = _manifest(folder)
+    stored = Contents({name: content[name] for name in SETTINGS}, content["releases"], content["identity"])
+    if not (folder / FILE_NAME).is_file():
+        lost = (
+            f"{folder} has no ledger ({FILE_NAME}): nobody knows what was spent on it. It predicts, and learns "
+            "nothing. Restore the ledger from a backup."
+        )
+        return replace(stored, problem=lost, ledger=False)
+    try:
+        with LedgerFile.open(folder) as ledger:
+            if ledger.version == FIRST_VERSION:
+                older = f"{folder} was written by an earlier version of reticent. It predicts; to learn on, upgrade it"
+                return replace(stored, problem=f"{older} once: reticent upgrade {folder}")
+            if ledger.identity != stored.identity or ledger.releases[: len(stored.releases)] != stored.releases:
+                return replace(stored, problem=foreign(folder), ledger=False)
+            # more may have been published since the manifest was written
+            return Contents(dict(ledger.settings or stored.settings), ledger.releases, ledger.identity)
+    except errors.LedgerError as error:
+        return replace(stored, problem=str(error), ledger=False)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    """Returns the manifest, or what the ledger says where a crash left none."""
+    if (folder / store.MANIFEST).exists() or not (folder / FILE_NAME).is_file():
+        return store.read_manifest(folder)
+    with LedgerFile.open(folder) as ledger:
+        if ledger.settings is None:
+            return store.read_manifest(folder)  # which says that there is no model
+        return {**ledger.settings, "identity": ledger.identity, "releases": ledger.releases}
+
+
+def foreign(folder: Path | None) -> str:
+    """Returns the refusal of a ledger that does not belong to the releases."""
+    return (
+        f"The ledger of {folder} does not belong to its releases: it is another model's, or an older copy. The model "
+        "predicts, and learns nothing. Restore ledger and releases from one backup."
+    )

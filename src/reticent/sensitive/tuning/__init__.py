@@ -1,0 +1,10 @@
+"""Tuning a PEFT ensemble: free on public data, for a price on sensitive data, or not covered and said so.
+
+What is chosen: rate, learning rate and clipping norm, in the paper's ranges. Epochs stay the learner's own, and noise
+follows from the budget. Only searches live here; what a trial trains is the learner's business.
+"""
+
+from reticent.sensitive.tuning.private_search import draw, private_selection, run_like, tune_privately
+from reticent.sensitive.tuning.public_search import rescaled, split, tune, tune_uncounted
+
+__all__ = ["draw", "private_selection", "rescaled", "run_like", "split", "tune", "tune_privately", "tune_uncounted"]
