@@ -1,4 +1,7 @@
-"""The command line: one library call per verb."""
+"""The command line: one library call per verb, and what it prints.
+
+A verb imports what it needs when it is called, so that `predict` and `report` load no room that learns.
+"""
 
 import sys
 from collections.abc import Callable

@@ -72,3 +72,21 @@ def test_a_folder_named_like_a_csv_file_is_refused(tmp_path):
     (tmp_path / "mine.csv").mkdir()
     with pytest.raises(MissingData, match="Expected a CSV file of public data at"):
         datasets.load(str(tmp_path / "mine.csv"), tmp_path, text="note", label="queue")
+
+
+def test_a_data_set_may_be_ones_own_object(tmp_path, monkeypatch):
+    code = """
+import numpy as np
+from reticent.extend import Data
+
+def mine():
+    return Data("mine", np.eye(2), np.array(["a", "b"]), np.eye(2), np.array(["a", "b"]))
+
+number = 7
+"""
+    (tmp_path / "own_data.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    assert datasets.load("own_data:mine", tmp_path).labels.tolist() == ["a", "b"]
+    for name in ("own_data:number", "own_data:missing", "no_such_module:mine"):
+        with pytest.raises(errors.InvalidValue, match=f"^Expected a data set at {name}"):
+            datasets.load(name, tmp_path)

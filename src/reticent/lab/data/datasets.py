@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
+from reticent.numerics.own_objects import is_own, own_object
 
 Ints = npt.NDArray[np.int64]
 
@@ -100,10 +101,10 @@ class MissingData(errors.InvalidValue):
 
 
 def load(name: str, folder: Path, *, text: str | None = None, label: str | None = None) -> Data:
-    """Loads a data set by its name, or a CSV file of the user's own with columns for text and label.
+    """Loads a data set by its name, a CSV file of the user's own, or what the user's own code returns.
 
     Args:
-        name: One of `NAMES`, or the path of a CSV file.
+        name: One of `NAMES`, the path of a CSV file, or "module:object": a `Data`, or what returns one.
         folder: Where the files of named data sets lie; `icd10cm` needs none.
         text: Column of a CSV file.
         label: Column of a CSV file.
@@ -112,11 +113,14 @@ def load(name: str, folder: Path, *, text: str | None = None, label: str | None 
         >>> load("mnist-1d", Path("."))
         Traceback (most recent call last):
         reticent.lab.data.datasets.MissingData: No data set is called mnist-1d. There are clinc150, cifar100-features, \
-icd10cm, split-cifar100, split-imagenet-r, five-datasets, or a path that ends in .csv.
+icd10cm, split-cifar100, split-imagenet-r, five-datasets, a path that ends in .csv, or module:object.
     """
     check(name, folder)
     if name.endswith(".csv"):
         return _csv(Path(name), text, label)
+    if is_own(name):
+        own: Data = own_object(name, "a data set", lambda it: isinstance(it, Data))
+        return own
     if name == CLINC150:
         return _clinc150(folder)
     if name == CIFAR100:
@@ -136,7 +140,7 @@ def check(name: str, folder: Path) -> None:
     """Refuses a data set that is not there, as far as its name and its file tell; `load` also refuses what is in it.
 
     Args:
-        name: One of `NAMES`, or the path of a CSV file.
+        name: As in `load`.
         folder: Where the files of named data sets lie.
 
     Example:
@@ -145,8 +149,10 @@ def check(name: str, folder: Path) -> None:
     if name.endswith(".csv"):
         if not Path(name).is_file():
             raise MissingData(f"Expected a CSV file of public data at {name}; there is none.")
-    elif name not in NAMES:
-        raise MissingData(f"No data set is called {name}. There are {', '.join(NAMES)}, or a path that ends in .csv.")
+    elif name not in NAMES and not is_own(name):
+        raise MissingData(
+            f"No data set is called {name}. There are {', '.join(NAMES)}, a path that ends in .csv, or module:object."
+        )
     elif name in _FILES and not (folder / _FILES[name]).exists():
         raise MissingData(
             f"{name} needs {_FILES[name]} in the data folder (--data); see docs/reproducing-the-paper.md."
