@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from reticent import errors
 from reticent.lab.data import datasets
 from reticent.lab.data.datasets import Data, MissingData
 
