@@ -266,7 +266,9 @@ def _stored_encoder(stored: dict[str, Any]) -> Encode:
     from reticent import encoders
 
     if stored["name"] not in encoders.SHIPPED:
-        raise errors.InvalidValue(f"Expected the encoder {stored['name']!r}: load(path, encoder=...).")
+        raise errors.InvalidValue(
+            f"Expected the encoder {stored['name']!r}, which is not stored: load(path, encoder=...), or --encoder."
+        )
     encoder: Encode = encoders.SHIPPED[stored["name"]]()
     return encoder
 

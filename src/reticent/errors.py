@@ -10,6 +10,9 @@ from numbers import Integral, Real
 import numpy as np
 
 LARGEST_EPSILON = 100.0
+OWN_LEARNER = (
+    "Expected the learner that this model was made with, which is not stored: load(path, learner=...), or --learner."
+)
 
 
 class ReticentError(Exception):

@@ -86,7 +86,7 @@ class Ensemble:
     def from_json(cls, value: dict[str, Any]) -> "Ensemble":
         """Returns the rule that `to_json` wrote."""
         if value["aggregate"] not in AGGREGATES or value["adapter"] is None:
-            raise errors.InvalidValue("Expected the learner that this model was made with: load(path, learner=...).")
+            raise errors.InvalidValue(errors.OWN_LEARNER)
         return cls(adapter_from_json(value["adapter"]), AGGREGATES[value["aggregate"]], value["length"])
 
 

@@ -18,5 +18,5 @@ def from_json(stored: dict[str, Any]) -> Rule:
     True
     """
     if stored.get("kind") not in RULES:
-        raise errors.InvalidValue("Expected the learner that this model was made with: load(path, learner=...).")
+        raise errors.InvalidValue(errors.OWN_LEARNER)
     return RULES[stored["kind"]](stored)

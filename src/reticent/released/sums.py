@@ -61,7 +61,7 @@ class Sums:
     def from_json(cls, value: dict[str, Any]) -> "Sums":
         """Returns the rule that `to_json` wrote."""
         if value["combine"] not in _COMBINATIONS:
-            raise errors.InvalidValue("Expected the learner that this model was made with: load(path, learner=...).")
+            raise errors.InvalidValue(errors.OWN_LEARNER)
         return cls(_COMBINATIONS[value["combine"]])
 
 

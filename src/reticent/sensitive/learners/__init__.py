@@ -58,5 +58,5 @@ def from_json(value: dict[str, Any]) -> Learner:
     True
     """
     if value["kind"] not in KINDS:
-        raise errors.InvalidValue("Expected the learner that this model was made with: load(path, learner=...).")
+        raise errors.InvalidValue(errors.OWN_LEARNER)
     return KINDS[value["kind"]].from_json(value)
