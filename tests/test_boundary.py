@@ -112,22 +112,33 @@ def _names(tree: ast.Module, package: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             origin = _absolute("." * node.level + (node.module or ""), package)
             yield from (f"{origin}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in importers:
+        elif isinstance(node, ast.Call) and _dotted(node.func).split(".")[-1] in importers:
             given = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
             name, anchor, *_ = [*(str(value) for value in given), package, package]
             yield _absolute(name, anchor)
         elif isinstance(node, ast.Attribute):
-            first, _, rest = ast.unparse(node).partition(".")
+            first, _, rest = _dotted(node).partition(".")
             if first in bound:
                 yield f"reticent.{rest}"
 
 
-def _running(node: ast.AST) -> Iterator[ast.AST]:
+def _running(tree: ast.Module) -> Iterator[ast.AST]:
     """All nodes but those that only a type checker reads."""
-    yield node
-    hidden = isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
-    for child in node.orelse if hidden else ast.iter_child_nodes(node):  # type: ignore[attr-defined]
-        yield from _running(child)
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        if isinstance(node, ast.If) and _dotted(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}:
+            left += node.orelse
+        else:
+            left += ast.iter_child_nodes(node)
+
+
+def _dotted(node: ast.AST) -> str:
+    """`a.b.c` as text; what comes before the first dot is empty where it is no name."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _absolute(name: str, package: str) -> str:
