@@ -30,7 +30,7 @@ def mark(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "call":
-        _tests[_function(report.location[2])].append(report.duration)
+        _tests[_function(report.nodeid.rpartition("::")[2])].append(report.duration)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -345,6 +345,11 @@ def load(
     """Loads a model directory to predict or to go on learning. What was the user's own code is passed again.
 
     A release that a crash kept out of the manifest is not loaded; its spend stays in the ledger.
+
+    Example:
+        >>> load("no such folder")
+        Traceback (most recent call last):
+        reticent.errors.InvalidValue: No model at no such folder. Expected a folder with a manifest.json in it.
     """
     folder = Path(path)
     settings = store.read_manifest(folder)
