@@ -3,16 +3,26 @@ PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 
-.PHONY: demo test test-slow lint docs bench bench-full bench-speed clean
+.PHONY: demo check test test-slow tiers lint docs bench bench-full bench-speed clean
 
 demo: .venv/ready
 	$(BIN)/reticent demo --out demo
 
+# For the inner loop: under a minute on one core. What ought to be in tests/medium.txt is shown at the end.
+check: .venv/ready
+	$(BIN)/python -m pytest -q -m 'not slow and not medium' --durations=5 --durations-min=1
+
+# All but the slow tests, two at a time; `make test WORKERS=8` where there are more cores.
+WORKERS ?= 2
 test: .venv/ready
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n $(WORKERS)
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -q -m slow
+
+# Measures the tests one by one and writes tests/medium.txt, which `make check` leaves out.
+tiers: .venv/ready
+	$(BIN)/python -m pytest -q -p tests.tiers
 
 lint: .venv/ready
 	$(BIN)/ruff check .

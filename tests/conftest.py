@@ -1,15 +1,24 @@
 """Shared by all tests."""
 
 import importlib.util
+import os
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+# Before anything imports NumPy or torch: parallel workers, and the processes that tests start, must not fight for the
+# cores, and nothing is downloaded. What the user has set stays.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
 import hypothesis
 import pytest
 
 from reticent.gate.noise import NoiseSource
+from tests import tiers
 
 # False-alarm rate of every statistical check; noise is never seeded to make a check pass. Where a law has no closed
 # form (the accuracy of a noisy model), a threshold is five deviations away, as measured over many draws.
@@ -17,6 +26,11 @@ ALPHA = 1e-6
 
 hypothesis.settings.register_profile("reticent", deadline=None, max_examples=60)
 hypothesis.settings.load_profile("reticent")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest picks tests by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tiers.mark(items)
 
 
 @pytest.fixture

@@ -14,6 +14,10 @@ class Adjacency(enum.StrEnum):
 
     Add-or-remove-one hides whether a person took part at all; replace-one hides which of two records
     they contributed, with the number of records taken as public.
+
+    Example:
+        >>> Budget(epsilon=1.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE).adjacency.value
+        'replace-one'
     """
 
     ADD_OR_REMOVE_ONE = "add-or-remove-one"

@@ -276,7 +276,13 @@ def _stored_encoder(stored: dict[str, Any]) -> Encode:
 def load(
     path: str | os.PathLike[str], *, encoder: Encode | None = None, learner: "Learner | None" = None
 ) -> ContinualClassifier:
-    """Loads a model directory to predict or to go on learning. What was the user's own code is passed again."""
+    """Loads a model directory to predict or to go on learning. What was the user's own code is passed again.
+
+    Example:
+        >>> load("no such folder")
+        Traceback (most recent call last):
+        reticent.errors.InvalidValue: No model at no such folder. Expected a folder with a manifest.json in it.
+    """
     directory = Directory.open(path, rule=None if learner is None else learner.rule)
     stored = directory.settings["encoder"]
     if stored is not None:

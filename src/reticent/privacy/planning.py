@@ -35,7 +35,13 @@ class ClassPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What one label mechanism means for a budget; the fields are the keys of `reticent plan --json`."""
+    """What one label mechanism means for a budget; the fields are the keys of `reticent plan --json`.
+
+    Example:
+        >>> chosen = plan(Budget(epsilon=1.0, delta=1e-5), class_sizes=[100])
+        >>> chosen.sigma > chosen.sigma_without_labels
+        True
+    """
 
     mechanism: str
     epsilon: float
