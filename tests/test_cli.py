@@ -66,7 +66,7 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_version_and_help():
-    assert re.fullmatch(r"reticent \d+\.\d+\.\d+\n", reticent("--version").stdout)
+    assert re.fullmatch(r"reticent \d+\.\d+\.\d+(\.dev\d+)?\n", reticent("--version").stdout)
     assert "plan" in reticent("--help").stdout
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import math
+import threading
 import warnings
 from collections.abc import Iterator
 from numbers import Integral, Real
@@ -39,17 +40,36 @@ class NotPaidFor(LedgerError):
     """Something was to be drawn or released that no spend covers; nothing left."""
 
 
+class _Silence:
+    """Warnings and logs off while any thread asks for it: both are settings of the whole process."""
+
+    def __init__(self) -> None:
+        self._lock, self._asked, self._stack = threading.Lock(), 0, contextlib.ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._asked += 1
+            if self._asked == 1:  # the first one in; the last one out puts all back
+                self._stack.callback(logging.disable, logging.root.manager.disable)
+                logging.disable(logging.CRITICAL)
+                self._stack.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._asked -= 1
+            if self._asked == 0:
+                self._stack.close()
+
+
+_silence = _Silence()
+
+
 @contextlib.contextmanager
 def silenced() -> Iterator[None]:
     """Silences warnings and logs: a remark about one row is a remark about one person."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
+    with _silence, np.errstate(all="ignore"):
+        yield
 
 
 def real(name: str, value: object, *, above: float, below: float, at_least: bool = False) -> float:
