@@ -1,6 +1,7 @@
 """The names for code of one's own: all there, and enough for a mechanism, a learner and an encoder."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ class OneSum:
 
     rule: Sums = Sums()  # noqa: RUF009 (a frozen value)
 
-    def learn_task(self, task, policy, *, known, encoder, gate, past=()):
+    def learn_task(self, task: Task, policy: Any, *, known: Any, encoder: Any, gate: Gate, past: Any = ()) -> Any:
         if not isinstance(policy, PublicLabels):
             raise errors.InvalidValue("Expected PublicLabels.")
         task = gate.admit(task)
