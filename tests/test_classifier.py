@@ -76,7 +76,7 @@ def test_empty_task_is_learned(policy):
     assert model.score(x, y) > 0.9
 
 
-def test_rare_labels_do_not_show():
+def test_rare_labels_are_not_released():
     x, y = data(["a", "b"], 400)
     model = rt.ContinualClassifier(labels=rt.ReleasedLabels(), budget=BUDGET)
     model.learn_task(np.concatenate([x, np.ones((1, WIDTH))]), [*y, "rare"], name="march")
@@ -91,7 +91,7 @@ def test_known_labels_persist_only_where_remembered():
         assert len(model.releases[1].parameters["rows"]) == rows
 
 
-def test_bad_rows_are_dropped_without_a_word(capfd):
+def test_unusable_rows_are_dropped_silently(capfd):
     x, y = data(["a", "b"], 400)
     bad = np.full((8, WIDTH), 1.0)
     bad[0], bad[1], bad[2], bad[3, 0] = np.nan, np.inf, 0.0, 1e300
@@ -104,7 +104,7 @@ def test_bad_rows_are_dropped_without_a_word(capfd):
 
 
 @pytest.mark.parametrize("learner", [None, rt.PeftEnsemble(epochs=1, rate=0.5, length=None)], ids=["cosine", "peft"])
-def test_odd_numbers_raise_no_warning(learner, recwarn):
+def test_extreme_numbers_raise_no_warning(learner, recwarn):
     """A cast that overflows in one row must not be told."""
     x, y = data(["a", "b"], 3)
     long, signalling = x.astype(np.longdouble), x.astype(np.float32)

@@ -43,7 +43,7 @@ def tasks_of(path: Path) -> list[str]:
 # --- the loop
 
 
-def test_the_whole_program_is_a_loop(tmp_path):
+def test_learn_publishes_one_release_per_task(tmp_path):
     directory = Directory.create(tmp_path / "model", LABELS, rt.Cosine().rule, BUDGET)
     months = (Task(X, Y, name=name) for name in ("march", "april"))
     model = learn(months, rt.Cosine(), LABELS, directory)
@@ -286,7 +286,7 @@ def test_settings_follow_the_learner(tmp_path):
         assert [kind for _, kind, _ in ledger._entries].count("settings") == 1  # written when it changes
 
 
-def test_an_unwritable_folder_is_one_sentence(tmp_path):
+def test_an_unwritable_folder_prints_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.InvalidValue, match="Cannot make"):
         classifier(tmp_path / "file" / "model").learn_task(X, Y, name="march")
@@ -340,7 +340,7 @@ def test_a_contradictory_folder_is_not_upgraded(old):
     assert json.loads((old / "released" / "manifest.json").read_text()) == manifest
 
 
-def test_the_old_learner_keeps_its_settings(old):
+def test_an_upgraded_learner_keeps_its_settings(old):
     upgrade(old / "peft")
     learner = rt.load(old / "peft")._learner()
     assert isinstance(learner, rt.PeftEnsemble)

@@ -112,7 +112,7 @@ def test_voided_permits_draw_nothing(gate, ledger):
             act()
 
 
-def test_what_was_voided_after_its_draw_does_not_leave(gate, ledger):
+def test_what_was_voided_after_its_draw_is_not_published(gate, ledger):
     permit = gate.spend(GAUSSIAN, task="march")
     permit.draw(GaussianSum(GAUSSIAN), SUMS)
     release = permit.release(parameters={})
@@ -121,7 +121,7 @@ def test_what_was_voided_after_its_draw_does_not_leave(gate, ledger):
         ledger.publish(gate.rows(release))
 
 
-def test_a_closed_gate_is_closed(gate):
+def test_a_closed_gate_spends_and_draws_nothing(gate):
     permit = gate.spend(GAUSSIAN, task="march")
     gate.close()
     acts: list[Callable[[], object]] = [

@@ -38,7 +38,7 @@ def test_normalised_rows_are_all_kept(rows, count_weight):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 4096.0, 1.0000001, 2.0**40, 1e300])
-def test_bad_rows_vanish(bad):
+def test_unusable_rows_become_zero(bad):
     rows = np.zeros((3, 4))
     rows[:, 0] = [0.5, 0.25, -0.5]
     rows[1, 2] = bad
@@ -48,7 +48,7 @@ def test_bad_rows_vanish(bad):
     assert snapped.values[0, 0] == grid.SCALE // 2
 
 
-def test_a_row_a_hair_too_long_is_shrunk_and_a_longer_one_dropped():
+def test_rows_slightly_too_long_are_shrunk_and_longer_ones_dropped():
     # 0.6^2 + 0.8^2 = 1 exactly; a little more fails the first check and passes the second
     rows = np.array([[0.6, 0.8], [0.6000005, 0.8000005], [0.61, 0.81]])
     snapped = grid.snap(rows)

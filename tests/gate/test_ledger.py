@@ -221,7 +221,7 @@ def test_statement_prints_assumptions():
     assert facts["totals"]["at_most"] == {"epsilon": 2.0, "delta": 1e-6}
 
 
-def test_seeded_noise_is_shouted():
+def test_statement_marks_seeded_noise():
     ledger = Ledger.create(None, BUDGET)
     ledger.spend(gaussian(), task="march", private=True)
     assert "NOT PRIVATE" not in ledger.statement().text()
@@ -368,7 +368,7 @@ def test_foreign_database(tmp_path):
         Ledger.open(tmp_path)
 
 
-def test_reading_leaves_the_folder_alone(folder):
+def test_reading_changes_nothing_in_the_folder(folder):
     before = contents(folder)
     with LedgerFile.open(folder) as ledger:
         assert len(ledger.statement().spends) == 1
@@ -406,7 +406,7 @@ def test_unwritable_folder(tmp_path):
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_locked(folder, monkeypatch):
+def test_locked_ledger_is_refused(folder, monkeypatch):
     with Ledger.open(folder) as ledger:
         ledger._db.execute("PRAGMA busy_timeout = 50")
         other = sqlite3.connect(folder / FILE_NAME, isolation_level=None)

@@ -178,7 +178,7 @@ def test_one_example_changes_no_support(rng):
     assert binomtest(int(np.sum(kept.rows % 2)), draws * space // 2, share).pvalue >= ALPHA
 
 
-def test_other_labels_do_not_notice(rng):
+def test_other_labels_are_unaffected(rng):
     """Rows with examples and live rows get exactly one block at most; the rest follow the dense law."""
     space, draws, width = 1_000, 20, 4
     rows = np.arange(0, space, 3)
@@ -282,7 +282,7 @@ def test_successes_follow_their_law(rng):
     assert all(np.all(np.diff(p) > 0) for p in found)
 
 
-def test_both_roads_of_coins_agree(rng, monkeypatch):
+def test_fast_and_exact_coins_agree(rng, monkeypatch):
     """The high-precision road, on bits that float64 decides too."""
     words = NoiseSource.seeded(5).words(300)
     fast = [math.floor(math.log(int(w) / 2**64) / math.log1p(-0.01)) for w in words]

@@ -105,7 +105,7 @@ def test_a_folder_of_the_user_keeps_its_mode(tmp_path):
 
 
 @posix
-def test_a_link_is_no_cache(tmp_path):
+def test_a_symbolic_link_is_refused_as_cache(tmp_path):
     """Whoever may write to the folder could lead features to a file of theirs."""
     target = tmp_path / "theirs"
     target.touch(mode=0o644)

@@ -289,7 +289,7 @@ def test_less_memory_than_asked_halves_the_micro_batch():
 
 
 @needs_bert
-def test_a_long_example_leaves_others_their_rows():
+def test_a_long_example_does_not_change_the_micro_batches_of_others():
     """Else it would change how they are added up."""
     gradients, backend, items, _ = adapted(bert, encoders.film, engine=Engine(rows=4))
     longest = max(len(item[0]) for item in items)
@@ -308,7 +308,7 @@ def test_a_long_example_leaves_others_their_rows():
 
 
 @needs_bert
-def test_bad_examples_count_for_nothing():
+def test_unusable_examples_contribute_nothing():
     draw = np.random.default_rng(0)
     x, y = draw.normal(size=(6, 4)).astype(np.float32), np.array([0, 1, 2, -1, 7, 1])
     x[1, 2], x[2, 0] = np.nan, np.inf

@@ -95,7 +95,7 @@ def test_its_event_costs_what_was_asked_for(epsilon):
     assert accounting.epsilon(broken, BUDGET.delta) > 1.5 * epsilon
 
 
-def test_private_accuracy_never_tells_of_a_row(recorded):
+def test_private_accuracy_raises_for_no_row(recorded):
     """One odd cell, label or id changes nothing but the count of right answers: no error, no warning, no other row."""
     model = trained()
     right, total = counted(recorded, model, FEATURES[1:], LABELS[1:])

@@ -16,7 +16,7 @@ from reticent import errors
 from reticent.sensitive.task import Task
 
 
-def test_task_shows_nothing():
+def test_task_repr_hides_its_contents():
     task = Task(np.ones((3, 2)), ["secret", "b", "c"], persons=[1, 1, 2])
     assert repr(task) == str(task) == repr(Task([], []))
     with pytest.raises(TypeError):

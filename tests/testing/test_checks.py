@@ -35,11 +35,11 @@ QUICK = rt.PeftEnsemble(task_size=600, epochs=1, rate=0.5)
         (Naive(QUICK), {"policies": PUBLIC}),
     ],
 )
-def test_learners_pass(learner, settings):
+def test_shipped_learners_pass(learner, settings):
     check_learner(learner, **settings)
 
 
-def test_tasks_and_encoders_may_be_ones_own():
+def test_custom_tasks_and_encoders_are_accepted():
     def texts(labels, name):
         return Task([str(label) for label in labels], labels, name=name)
 
@@ -296,7 +296,7 @@ def test_labels_from_the_data_fail(learner, policy, sentence):
         check_learner(learner, policies=[policy])
 
 
-def test_the_twin_itself_passes():
+def test_the_unbroken_twin_passes():
     check_learner(Twin())
 
 

@@ -59,7 +59,7 @@ class Film:
     """Scale and bias of every normalisation layer; the statistics of BatchNorm stay frozen.
 
     Guarantees:
-      - The module is left exactly as it was, and is never copied.       test_attaching_leaves_the_module_alone
+      - The module is left exactly as it was, and is never copied.       test_attaching_does_not_change_the_module
       - Recorded gradients are those of single examples.                 test_film_sums_single_examples
       - Another thread sees the module without the adapter.              test_other_threads_see_the_plain_module
 

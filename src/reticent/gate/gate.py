@@ -37,7 +37,7 @@ class Gate:
     Guarantees:
       - A permit is given after its spend is durable, and draws nothing else.    test_permits_draw_what_was_paid_for
       - A release that no permit made is not published.                          test_releases_come_from_permits
-      - Once closed it spends and draws nothing.                                 test_a_closed_gate_is_closed
+      - Once closed it spends and draws nothing.  test_a_closed_gate_spends_and_draws_nothing
 
     Args:
         ledger: Where spends go.

@@ -40,7 +40,7 @@ def snap(rows: npt.NDArray[np.floating], *, count_weight: float = 0.0) -> Rows:
 
     Guarantees:
       - Every kept row and its count slot have squared integer norm at most 2^40.   test_snapped_rows_never_exceed
-      - A row with NaN, infinity or an entry above 1 is zero and not kept, silently. test_bad_rows_vanish
+      - A row with NaN, infinity or an entry above 1 is zero and not kept, silently. test_unusable_rows_become_zero
 
     Args:
         rows: Shape (n, K), norm about 1 or less.

@@ -41,7 +41,7 @@ class SelectLabels:
     Guarantees (one label per example, add or remove one example):
       - (epsilon, delta)-DP as its event says.                       test_exact_privacy_of_one_label
       - A label absent from the data is never released.              test_absent_labels_are_never_released
-      - The order of the output does not depend on the data.         test_order_of_the_data_does_not_show
+      - The order of the output does not depend on the data.         test_output_order_does_not_depend_on_the_data
 
     Example:
         >>> select = SelectLabels(events.OptimalSelection(epsilon=1.0, delta=1e-5))

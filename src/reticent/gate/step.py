@@ -129,7 +129,7 @@ class NoisySteps:
       - No gradient adds more than the clipping norm, whatever it holds.     test_clipped_gradients_never_exceed
       - An empty batch is a step like any other.      test_empty_batches_draw_noise
       - There are as many steps as the event says, and no more.              test_steps_end_with_the_event
-      - Drawing ahead changes no law.                 test_prefetching_changes_no_law
+      - Drawing ahead changes no law.                 test_prefetching_changes_no_draw
 
     Args:
         event: What all steps cost.

@@ -3,7 +3,7 @@
 Guarantees:
   - Alone, among other rows, at any place, of any layout: the same bits.     test_norms_do_not_depend_on_other_rows,
                                                               test_scaled_rows_do_not_depend_on_other_rows
-  - No row decides whether a warning appears.                                test_odd_rows_are_scaled_silently
+  - No row decides whether a warning appears.                                test_extreme_rows_are_scaled_silently
 """
 
 from collections.abc import Sequence

@@ -31,7 +31,7 @@ def wait_passively() -> None:
     Guarantees:
       - Torch that is imported by us waits passively.                test_threads_wait_passively
       - A user's own setting is kept.                                test_a_setting_of_the_user_is_kept,
-                                                 test_threads_of_torch_that_the_user_imported_are_left_alone
+                                                 test_torch_that_the_user_imported_is_not_reconfigured
     """
     if "torch" not in sys.modules and not any(name in os.environ for name in _WAITING):
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"

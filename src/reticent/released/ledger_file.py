@@ -32,7 +32,7 @@ class LedgerFile:
 
     Guarantees:
       - Rows cannot be changed or removed unnoticed, except from the end.         test_edited_row_is_noticed
-      - Reading changes nothing in the folder.                                    test_reading_leaves_the_folder_alone
+      - Reading changes nothing in the folder.  test_reading_changes_nothing_in_the_folder
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:

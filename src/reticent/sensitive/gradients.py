@@ -33,7 +33,7 @@ class AdapterGradients:
       - Where a gradient depends on a row's place or on the other rows, as far as public examples of its shape show,
         examples of that shape go through one by one.                   test_bits_that_depend_on_the_place_are_noticed,
                                                                         test_rows_that_mix_below_the_layers_are_noticed
-      - What cannot be encoded counts for nothing, silently.            test_bad_examples_count_for_nothing
+      - What cannot be encoded counts for nothing, silently.            test_unusable_examples_contribute_nothing
 
     Args:
         backend: A loaded encoder.

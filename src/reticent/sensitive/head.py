@@ -96,7 +96,7 @@ class HeadGradients:
       - Gradients are those of single examples by autograd.             test_head_sums_single_examples
       - An example's gradient is the same, to the bit, whatever else is in the batch.  test_head_blocks_change_nothing
       - Features that are not finite and labels outside 0..classes-1 count for nothing, silently.
-                                                                        test_bad_examples_count_for_nothing
+                                                                        test_unusable_examples_contribute_nothing
 
     Args:
         features: Shape (n, K), float32.

@@ -31,7 +31,7 @@ def noisy_accuracy(
     Guarantees (with the assumptions of the budget):
       - (epsilon, delta of the budget)-DP for the people in the test set.   test_private_accuracy_is_paid_for
       - Spent before anything is drawn.                                     test_private_accuracy_spends_before_it_draws
-      - Refuses by shapes and types alone, never by a row.                  test_private_accuracy_never_tells_of_a_row
+      - Refuses by shapes and types alone, never by a row.                  test_private_accuracy_raises_for_no_row
       - An answer depends on its own example alone, to the bit.             test_answers_depend_on_their_example_alone
       - One person counts for as many examples as the budget says.          test_private_accuracy_bounds_persons
     """

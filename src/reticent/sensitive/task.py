@@ -13,7 +13,7 @@ class Task:
 
     Guarantees:
       - Its representation is the same for every task; it has no length and cannot be pickled or copied.
-                                                                           test_task_shows_nothing
+                                                                           test_task_repr_hides_its_contents
       - While it has person ids its examples cannot be read: only `capped` leads to them, so a learner that forgets to
         bound persons fails before it has seen a row.                      test_persons_are_bounded_before_reading
       - Errors are read from metadata (number of dimensions, lengths), never from a scan of rows.

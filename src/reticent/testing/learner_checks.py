@@ -49,7 +49,7 @@ def check_learner(
     """Checks that a learner keeps the protocol: it spends before it draws, and only noisy values follow the data.
 
     Guarantees:
-      - The learners of this library pass.                     test_learners_pass
+      - The learners of this library pass.                     test_shipped_learners_pass
       - Each broken twin fails, with a sentence of its own.    test_broken_learners_fail
 
     What it checks, under each policy:

@@ -48,7 +48,7 @@ class NoiseSource:
       - It is a function of the random bits alone, whatever the error of float64.   test_same_integers_as_by_scipy
       - `coins` compare 256 bits with a probability given to 256 bits.   test_coins_are_exact_in_the_tail
       - `below` and `successes` have exactly the probabilities they are given: what float64 cannot decide is decided in
-        high precision, with more bits.                                  test_both_roads_of_coins_agree
+        high precision, with more bits.                                  test_fast_and_exact_coins_agree
       - `seeded()` sources say `private = False`; releases and ledger rows repeat it.
 
     Example:

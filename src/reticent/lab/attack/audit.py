@@ -194,7 +194,7 @@ def audit(
 
     Guarantees:
       - What is within its claim is consistent, except with chance ALPHA a game.     test_configurations_are_consistent
-      - Half the noise, and labels taken from the data, are found out.               test_broken_learners_are_found_out
+      - Half the noise, and labels taken from the data, are found out.               test_broken_learners_are_detected
 
     Args:
         learner: Releases noisy sums or heads, as `Cosine` and `PeftEnsemble` do.

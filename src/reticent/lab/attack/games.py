@@ -75,8 +75,8 @@ def judge(game: str, present: Floats, absent: Floats, *, event: events.Event, de
       - Cuts are chosen on games that are not counted, so a bound above the truth has chance at most ALPHA.
                                                                     test_bounds_stay_below_the_truth
       - Half the noise, and gradients that are not clipped, are found out.
-                                                                    test_half_the_noise_is_found_out,
-                                                                    test_missing_clipping_is_found_out
+                                                                    test_half_the_noise_is_detected,
+                                                                    test_missing_clipping_is_detected
 
     Args:
         game: What was played.

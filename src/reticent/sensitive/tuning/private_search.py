@@ -78,7 +78,7 @@ def tune_privately(
     Guarantees (with the assumptions of the gate's budget):
       - The whole selection is spent before anything is drawn.         test_private_tuning_spends_before_it_draws
       - No run spends more than the event says, at any Rényi order.    test_no_run_spends_more_than_the_event
-      - How many runs there were is told to nobody.                    test_number_of_runs_is_told_to_nobody
+      - How many runs there were is told to nobody.                    test_number_of_runs_is_never_shown
 
     Args:
         learner: What to tune. Its task size is a public guess of how many examples there are; see `rescaled`.
