@@ -342,7 +342,7 @@ def test_an_existing_model_is_not_overwritten(tmp_path):
     """The natural mistake: the same constructor next month. It must not drop what was learned."""
     learned("public", tmp_path)
     other = rt.ContinualClassifier(labels=POLICIES["public"](), budget=BUDGET, path=tmp_path)
-    with pytest.raises(errors.InvalidValue, match="Go on with it by load"):
+    with pytest.raises(errors.InvalidValue, match="Continue with load"):
         other.learn_task(*data(["a"], 10), name="may")
     assert [r.task for r in rt.load(tmp_path).releases] == ["march", "april"]
 

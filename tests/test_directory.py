@@ -225,8 +225,8 @@ def test_without_its_ledger_a_model_predicts(tmp_path):
     for file in tmp_path.glob(f"{FILE_NAME}*"):
         file.unlink()
     assert predicts(tmp_path)
-    refused_to_learn(tmp_path, "has no ledger .* learns nothing")
-    with pytest.raises(errors.LedgerError, match="nobody knows what was spent"):
+    refused_to_learn(tmp_path, "has no ledger .* not learn")
+    with pytest.raises(errors.LedgerError, match="what was spent on it is unknown"):
         rt.load(tmp_path).privacy_statement()
 
 
@@ -328,7 +328,7 @@ def test_folders_of_format_3_are_upgraded(old, name):
     before = len(model.releases)
     model.learn_task(CENTRES, ["code 0", "code 1", "code 2"], name="may")
     assert len(rt.load(old / name).releases) == before + 1
-    with pytest.raises(errors.InvalidValue, match="present format already"):
+    with pytest.raises(errors.InvalidValue, match="current format already"):
         upgrade(old / name)
 
 

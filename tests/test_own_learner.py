@@ -73,7 +73,7 @@ HALF = DRAWS.replace("GaussianSum(event)", "GaussianSum(type(event)(noise_multip
     [
         ("event = policy.sums(gate.budget)\n", f"event = policy.sums(gate.budget){FROM_THE_DATA}", FOLLOWS),
         (DRAWS, HALF, f"{UNPAID} Gaussian(noise_multiplier="),
-        (DRAWS, "exact.known", f"{UNPAID} Expected all of what was paid for"),
+        (DRAWS, "exact.known", f"{UNPAID} Expected everything that was paid for"),
         (DRAWS, f"{DRAWS} + {DRAWS}", f"{UNPAID} This permit has drawn its Gaussian already"),
         ("weight: float = 15.0", "weight: float = float('nan')", "The rule's scores are not numbers."),
     ],

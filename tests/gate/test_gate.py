@@ -117,7 +117,7 @@ def test_what_was_voided_after_its_draw_is_not_published(gate, ledger):
     permit.draw(GaussianSum(GAUSSIAN), SUMS)
     release = permit.release(parameters={})
     ledger.void(permit.row, reason="a second thought")
-    with pytest.raises(errors.LedgerError, match="must not leave"):
+    with pytest.raises(errors.LedgerError, match="must not be published"):
         ledger.publish(gate.rows(release))
 
 

@@ -127,7 +127,7 @@ def test_what_was_published_cannot_be_voided(folder):
 def test_what_was_voided_cannot_be_published(folder):
     with Ledger.open(folder) as ledger:
         ledger.void(2, reason="crash")
-        with pytest.raises(errors.LedgerError, match="must not leave"):
+        with pytest.raises(errors.LedgerError, match="must not be published"):
             ledger.publish(2)
 
 

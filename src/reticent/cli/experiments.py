@@ -20,7 +20,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where the report and the model go.")] = Path("demo"),
     as_json: AsJson = False,
 ) -> None:
-    """Tell the whole story on embedded data, offline: a hospital codes diagnoses.
+    """Show a complete example on embedded data, offline: a hospital codes diagnoses.
 
     Example: `reticent demo --out demo/`
     """
@@ -166,7 +166,7 @@ def bench(
     for spec in wanted:
         if spec.kind == "grid" and not spec.runs:
             raise errors.InvalidValue(f"Spec {spec.name} has no runs. Give it a [[grid]] with data and learner.")
-    sys.path.append(str(Path.cwd()))  # a learner of the user's own lies beside the spec; workers take the path over
+    sys.path.append(str(Path.cwd()))  # the user's own learner may be in this folder; workers inherit the path
     chosen = [specs.narrowed(spec, seeds=seeds, only=tuple(only or ())) for spec in wanted]
     if not any(spec.runs or spec.kind != "grid" for spec in chosen):
         raise errors.InvalidValue(f"No run of {', '.join(names)} is left by --only {' --only '.join(only or ())}.")
@@ -198,7 +198,7 @@ def bench(
         if others:
             terminal.print(
                 f"{others} run(s) in {out} were made by other code of this version, or by unknown code; "
-                "they are shown as they are. To make them again, choose another --out.",
+                "they are shown unchanged. To make them again, choose another --out.",
                 highlight=False,
             )
         terminal.print(f"{outcome.ran} run(s), {outcome.failed} failed. Tables: {out / 'tables'}", highlight=False)

@@ -1,1 +1,1 @@
-"""The only door: sensitive in, released out."""
+"""The only way out: sensitive data goes in, releases come out."""

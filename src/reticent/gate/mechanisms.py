@@ -1,4 +1,4 @@
-"""Mechanisms: a function plus its cost. Each carries the event to spend before it is called."""
+"""Mechanisms: a function and its cost. Each has the event that must be spent before it is called."""
 
 import functools
 import math
@@ -166,7 +166,7 @@ class JointGaussian:
         return selection.law(self.event).release_probability(sizes)
 
     def __call__(self, value: LabelSums, *, rng: NoiseSource) -> NoisySums:
-        """Returns noisy sums; blocks of labels that do not pass are never drawn, which changes no law."""
+        """Returns noisy sums; blocks of labels that do not pass are not drawn, which changes no probability."""
         if value.count_weight != self.event.count_weight:
             raise errors.InvalidValue("Expected sums with the count weight of the mechanism.")
         sigma = self.event.noise_multiplier * grid.SCALE
@@ -184,7 +184,7 @@ class JointGaussian:
 
 
 def number_of_runs(event: events.PrivateSelection, *, rng: NoiseSource) -> int:
-    """Draws how many runs to make; spend the event first, and never tell the number.
+    """Draws how many runs to make; spend the event first, and never publish the number.
 
     Run k is the last with probability Pr[K = k | K >= k]: one coin after each run.
 

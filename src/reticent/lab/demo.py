@@ -1,4 +1,4 @@
-"""The whole story on embedded data, offline: a hospital codes diagnoses, chapter by chapter."""
+"""A complete example on embedded data, offline: a hospital codes diagnoses, chapter by chapter."""
 
 import shutil
 import time

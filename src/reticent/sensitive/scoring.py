@@ -26,7 +26,7 @@ def noisy_accuracy(
     """Returns the share of right answers with noise, and writes its price to the ledger first.
 
     Each example is the vector (right, 1)/sqrt(2) of norm at most 1; both sums leave with Gaussian noise. What cannot be
-    read is answered wrongly, or by luck rightly, but never raises.
+    read counts as one answer, right or wrong, and never raises.
 
     Guarantees (with the assumptions of the budget):
       - (epsilon, delta of the budget)-DP for the people in the test set.   test_private_accuracy_is_paid_for
@@ -52,7 +52,7 @@ def noisy_accuracy(
 def accuracy_event(budget: Budget, epsilon: float) -> events.Gaussian:
     """Returns what one noisy accuracy costs, at the delta and under the adjacency of the budget.
 
-    Whether the people may be in other tasks too is the ledger's business: it adds up.
+    The ledger adds up what persons lose who are in other tasks too.
     """
     part = Budget.from_json({**budget.to_json(), "epsilon": epsilon, "tasks_per_person": 1})
     return events.Gaussian(

@@ -1,4 +1,4 @@
-"""The membership game against label spaces: won outright where labels come from the data, lost against a remedy.
+"""The membership game against label spaces: won with certainty where labels come from the data, lost against a remedy.
 
 A fair coin decides whether the target's example is in the training data. The attacker knows everything else, sees
 what is published, and guesses the coin. Noise comes from the operating system; only the data is synthetic.
@@ -163,7 +163,7 @@ def _play_fits(make: Callable[[], Any], fits: int) -> int:
         joined = bool(draw.integers(2))
         kept = 41 if joined else 40
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # convergence of a classifier nobody will use
+            warnings.simplefilter("ignore")  # convergence of a classifier that is not used
             classes = make().fit(features[:kept], labels[:kept]).classes_
         wins += (TARGET in set(classes)) == joined
     return wins
