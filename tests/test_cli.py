@@ -156,7 +156,7 @@ def test_plan_refusals_print_one_line(arguments, sentence, tmp_path, monkeypatch
 def test_plots_are_written(ending, tmp_path):
     plan, attack = tmp_path / f"plan.{ending}", tmp_path / f"attack.{ending}"
     assert reticent("plan", "--epsilon", 1, "--delta", "1e-7", "--plot", plan).returncode == 0
-    done = reticent("attack", "labels", "--trials", 200, "--fits", 5, "--plot", attack)
+    done = reticent("attack", "labels", "--trials", 200, "--trainings", 5, "--plot", attack)
     assert done.returncode == 0, done.stderr
     for file in (plan, attack):
         start = file.read_bytes()[:15]
@@ -169,7 +169,7 @@ def test_plots_are_written(ending, tmp_path):
 
 
 def test_attack_json():
-    facts = json.loads(reticent("attack", "labels", "--trials", 2000, "--fits", 60, "--json").stdout)
+    facts = json.loads(reticent("attack", "labels", "--trials", 2000, "--trainings", 60, "--json").stdout)
     games = facts["games"]
     assert all(g["accuracy"] == 1.0 and g["broken"] for g in games if not g["remedy"])
     assert not any(g["broken"] for g in games if g["remedy"])
@@ -178,7 +178,9 @@ def test_attack_json():
     assert {r["epsilon"] for r in facts["curve"]} >= {0.1, 1.0, 8.0}
 
 
-@pytest.mark.parametrize("arguments", ["--trials 0", "--fits 0", "--delta 0", "--epsilon nan", "--plot x.gif"])
+@pytest.mark.parametrize(
+    "arguments", ["--trials 0", "--trainings 0", "--fits 0", "--delta 0", "--epsilon nan", "--plot x.gif"]
+)
 def test_attack_refusals_print_one_line(arguments):
     assert "Expected" in refused(reticent("attack", "labels", *arguments.split()))
 

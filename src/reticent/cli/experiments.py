@@ -79,7 +79,9 @@ def labels(
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-5,
     trials: Annotated[int, typer.Option(help="Games against each remedy.")] = 10_000,
-    fits: Annotated[int, typer.Option(help="Games against each classifier; every game trains one.")] = 200,
+    trainings: Annotated[
+        int, typer.Option("--trainings", "--fits", help="Games against each classifier; every game trains one.")
+    ] = 200,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -95,10 +97,10 @@ def labels(
 
     budget = Budget(epsilon=epsilon, delta=delta)
     errors.whole("trials", trials, at_least=1)
-    errors.whole("fits", fits, at_least=1)
+    errors.whole("trainings", trainings, at_least=1)
     if plot is not None:
         picture.check_path(plot)
-    results = label_attack.attack_labels(budget, trials=trials, fits=fits)
+    results = label_attack.attack_labels(budget, trials=trials, trainings=trainings)
     curve = label_attack.accuracy_curve(delta, trials=trials) if plot is not None or as_json else []
     if plot is not None:
         shown = [*curve, *(r for r in results if not r.remedy)]

@@ -16,7 +16,7 @@ BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
 @pytest.fixture(scope="module")
 def results():
-    return label_attack.attack_labels(BUDGET, trials=20_000, fits=60)
+    return label_attack.attack_labels(BUDGET, trials=20_000, trainings=60)
 
 
 def test_labels_from_the_data_always_lose(results):
