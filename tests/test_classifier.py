@@ -105,7 +105,7 @@ def test_unusable_rows_are_dropped_silently(capfd):
 
 @pytest.mark.parametrize("learner", [None, rt.PeftEnsemble(epochs=1, rate=0.5, length=None)], ids=["cosine", "peft"])
 def test_extreme_numbers_raise_no_warning(learner, recwarn):
-    """A cast that overflows in one row must not be told."""
+    """A cast that overflows in one row must not cause a warning."""
     x, y = data(["a", "b"], 3)
     long, signalling = x.astype(np.longdouble), x.astype(np.float32)
     x[3, 2], long[3, 2], signalling.view(np.uint32)[3, 2] = 1e300, np.longdouble("1e4000"), 0x7F800001
@@ -117,7 +117,7 @@ def test_extreme_numbers_raise_no_warning(learner, recwarn):
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """A learner who also spends on something else; or who pays elsewhere."""
+    """A learner that also spends on another task, or in another ledger."""
 
     spends: bool
 
@@ -441,15 +441,13 @@ def test_memory_does_not_follow_the_label_space():
 
 
 def test_a_grown_label_space_keeps_its_blocks():
-    """All blocks of a small space are live: they go on when public labels make it a large one."""
+    """A small space publishes all blocks: they are kept when added public labels make it a large one."""
     model = learned("public")
     model.extend_labels(f"never {i}" for i in range(30_000))
     model.learn_task(np.zeros((0, WIDTH)), [], name="may")
     assert {0, 1, 2} <= set(model.releases[-1].parameters["rows"].tolist())
     x, y = data(["a", "b", "c"], 50, seed=1)
-    best = model.decision_function(x)[:, :3].argmax(
-        axis=1
-    )  # among themselves: noise of a new label may win now and then
+    best = model.decision_function(x)[:, :3].argmax(axis=1)  # among themselves: noise of a new label may sometimes win
     assert np.mean(np.array(["a", "b", "c"])[best] == y) > 0.95
 
 
@@ -462,7 +460,7 @@ def test_labels_may_be_tuples():
 
 
 def test_the_paper_publishes_every_block():
-    """Also beyond 2,000 labels: what is called paper is never improved."""
+    """Also beyond 2,000 labels: the paper's mode is never changed."""
     space = rt.PublicLabels(range(3_000))
     model = rt.ContinualClassifier(labels=space, learner=rt.Cosine.paper(), budget=BUDGET)
     model.learn_task(np.zeros((0, 3)), [], name="march")

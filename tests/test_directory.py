@@ -1,4 +1,4 @@
-"""A model directory: one writer, one commit point, and state that contradicts itself is refused."""
+"""A model directory: one writer, one commit point, and inconsistent state is refused."""
 
 import json
 import multiprocessing
@@ -161,7 +161,7 @@ NOW = "os.kill(os.getpid(), signal.SIGKILL)"
     ],
 )
 def test_the_ledger_decides_what_is_published(tmp_path, owner, method, before, published):
-    """Killed before and after every step: the model loads, and goes on; what the ledger published is there."""
+    """Killed before and after every step: the model loads and can learn; what the ledger published is there."""
     classifier(tmp_path).learn_task(X, Y, name="march").directory.close()
     code = KILLED.format(module=owner[0], owner=owner[1], method=method, before=before)
     ended = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(tmp_path)], check=False)
@@ -231,7 +231,7 @@ def test_without_its_ledger_a_model_predicts(tmp_path):
 
 
 def test_an_older_ledger_is_refused(tmp_path):
-    """The attack: restore yesterday's ledger, and learn the same people again at the full budget."""
+    """The attack: restore yesterday's ledger, and learn the same persons again at the full budget."""
     model = classifier(tmp_path / "model").learn_task(X, Y, name="march")
     model.directory.close()
     yesterday = (tmp_path / "model" / FILE_NAME).read_bytes()
@@ -292,7 +292,7 @@ def test_an_unwritable_folder_prints_one_line(tmp_path):
         classifier(tmp_path / "file" / "model").learn_task(X, Y, name="march")
 
 
-# --- the format before
+# --- the previous format
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The page on learners of one's own is true: the learner passes, its twins fail as it says, the table has its row."""
+"""The page on your own learner is true: the learner passes, its twins fail as stated, the table has its row."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""The gate: nothing is drawn that was not paid for, and nothing leaves that was not drawn."""
+"""The gate: nothing is drawn that was not paid for, and nothing is published that was not drawn."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

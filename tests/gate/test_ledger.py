@@ -300,7 +300,7 @@ def _spend_many(folder: Path, worker: int) -> int:
 
 
 def test_concurrent_spends(folder):
-    """Four processes at once: no row is lost, and the shared task never passes the budget."""
+    """Four processes at once: no row is lost, and the shared task never exceeds the budget."""
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         done = pool.starmap(_spend_many, [(folder, worker) for worker in range(4)])
     with Ledger.open(folder) as ledger:
@@ -378,7 +378,7 @@ def test_reading_changes_nothing_in_the_folder(folder):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
 def test_unwritable_folder(tmp_path):
-    """The operating system says no: as nobody, in a folder of root's."""
+    """The operating system refuses: as user nobody, in a folder of root."""
     for part in [tmp_path, *tmp_path.parents]:
         if part.owner() == "root" and part != Path("/"):
             part.chmod(part.stat().st_mode | 0o055)

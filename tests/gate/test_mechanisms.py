@@ -74,7 +74,7 @@ class DataOrder(SelectLabels):
 
 @dataclasses.dataclass(frozen=True)
 class OutOfNothing(SelectLabels):
-    """Now and then releases a label without examples."""
+    """Sometimes releases a label without examples."""
 
     def __call__(self, value, *, rng):
         absent = [label for label, n in value.items() if n == 0]
@@ -145,7 +145,7 @@ class NoiseOnSumsOnly(JointGaussian):
 
 @dataclasses.dataclass(frozen=True)
 class ExactOnceReleased(JointGaussian):
-    """Gates with noise, then publishes what it found as it is."""
+    """Applies the threshold with noise, then publishes the exact sums."""
 
     def __call__(self, value, *, rng):
         noisy = JointGaussian(self.event)(value, rng=rng)

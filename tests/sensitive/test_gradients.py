@@ -360,17 +360,17 @@ def test_training_through_the_encoder_lowers_the_loss(adapter, rng):
 def test_encoders_that_cannot_be_adapted_are_refused():
     import torch
 
-    backend, nobody = backend_of(bert), np.zeros(0, np.int64)
+    backend, no_labels = backend_of(bert), np.zeros(0, np.int64)
     with pytest.raises(errors.InvalidValue, match=r"^Expected an adapter with parameters, got last_layer\."):
-        AdapterGradients(backend, encoders.last_layer, [], nobody, 3)
+        AdapterGradients(backend, encoders.last_layer, [], no_labels, 3)
     with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder with a public example"):
-        AdapterGradients(backend_of(bert, probe=False), encoders.film, [], nobody, 3)
+        AdapterGradients(backend_of(bert, probe=False), encoders.film, [], no_labels, 3)
     plain = encoders.wrap(torch.nn.Linear(4, 5), width=5, name="plain", probe=np.zeros(4)).backend
     with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder with normalisation layers"):
-        AdapterGradients(plain, encoders.film, [], nobody, 3)
+        AdapterGradients(plain, encoders.film, [], no_labels, 3)
     callable_alone = encoders.wrap(lambda batch: np.zeros((len(batch), 2)), width=2, name="mine").backend
     with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder that is a torch module"):
-        AdapterGradients(callable_alone, encoders.film, [], nobody, 3)
+        AdapterGradients(callable_alone, encoders.film, [], no_labels, 3)
 
 
 def through_norm(how, rows: int = 4) -> Backend:

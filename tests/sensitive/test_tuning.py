@@ -1,4 +1,4 @@
-"""Tuning: free on public data, paid for on sensitive data, or said not to be covered."""
+"""Tuning: free on public data, paid for on sensitive data, or marked as not covered."""
 
 import json
 import logging
@@ -245,7 +245,7 @@ def test_private_tuning_spends_before_it_draws(seen, monkeypatch):
 
 @pytest.mark.parametrize("encoder", [None, wrap(np.asarray, width=WIDTH, name="same")], ids=["features", "encoder"])
 def test_private_tuning_raises_no_warning(recwarn, encoder):
-    """A cast that overflows in one row must not be told."""
+    """A cast that overflows in one row must not cause a warning."""
     x, y = data(15)
     x = x.astype(np.float64)
     x[3, 1] = 1e300
@@ -292,7 +292,7 @@ def test_scores_are_accuracies():
 
 
 def test_number_of_runs_is_never_shown(monkeypatch, capfd, caplog):
-    """Everything that leaves is the same after 1 run and after 4, but for the settings themselves."""
+    """Everything published is the same after 1 run and after 4, but for the settings themselves."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
 
@@ -338,7 +338,7 @@ def test_a_model_keeps_the_ledger_that_paid_for_tuning(tmp_path):
     assert statement.not_covered == []
     assert statement.now.epsilon <= BUDGET.epsilon * (1 + 1e-9)
     with model.directory.writer() as gate, pytest.raises(rt.BudgetExceeded):
-        tuning.tune_privately(SMALL, x, y, gate=gate, **given)  # the same people cannot pay twice
+        tuning.tune_privately(SMALL, x, y, gate=gate, **given)  # the same persons cannot pay twice
     assert rt.load(tmp_path / "model")._learner() == learner
 
 

@@ -1,4 +1,4 @@
-"""The conformance suite for learners passes ours, and fails each broken twin with a sentence of its own."""
+"""The conformance suite for learners passes ours, and fails each broken twin with its own message."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -55,7 +55,7 @@ def test_custom_tasks_and_encoders_are_accepted():
 
 
 def spoiled(others: dict[str, Any], change: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """A gate whose releases are changed on their way out, with the permit's consent."""
+    """A gate whose releases are changed after the permit has made them."""
 
     class Spoiled(Gate):
         def spend(self, event, *, task, private=True):
@@ -72,7 +72,7 @@ def spoiled(others: dict[str, Any], change: Callable[..., dict[str, Any]]) -> di
 
 @dataclass(frozen=True)
 class Twin:
-    """Cosine, which each mutant spoils in one way."""
+    """Cosine, which each mutant breaks in one way."""
 
     inner: rt.Cosine = field(default_factory=rt.Cosine)
 
@@ -231,7 +231,7 @@ class KeepsExamples(Twin):
 
 @dataclass(frozen=True)
 class NoNumbers:
-    """A rule whose scores are no numbers."""
+    """A rule whose scores are NaN."""
 
     inner: Any
 

@@ -74,7 +74,7 @@ def played(
 def test_training_stays_within_its_claim():
     found = played(training(1.0))
     assert found.verdict == games.CONSISTENT, found
-    # not a straw man: with this many games the bound is above zero
+    # the attack is not trivial: with this many games the bound is above zero
     assert 0.05 < found.epsilon_lower_bound <= found.claimed == pytest.approx(1.0, abs=1e-3)
     assert found.accuracy < found.limit == pytest.approx((np.e + DELTA) / (1 + np.e), abs=1e-3)
 
