@@ -76,7 +76,7 @@ def test_empty_task_is_learned(policy):
     assert model.score(x, y) > 0.9
 
 
-def test_rare_labels_do_not_show():
+def test_rare_labels_are_not_released():
     x, y = data(["a", "b"], 400)
     model = rt.ContinualClassifier(labels=rt.ReleasedLabels(), budget=BUDGET)
     model.learn_task(np.concatenate([x, np.ones((1, WIDTH))]), [*y, "rare"], name="march")
@@ -91,7 +91,7 @@ def test_known_labels_persist_only_where_remembered():
         assert len(model.releases[1].parameters["rows"]) == rows
 
 
-def test_bad_rows_are_dropped_without_a_word(capfd):
+def test_unusable_rows_are_dropped_silently(capfd):
     x, y = data(["a", "b"], 400)
     bad = np.full((8, WIDTH), 1.0)
     bad[0], bad[1], bad[2], bad[3, 0] = np.nan, np.inf, 0.0, 1e300
@@ -104,8 +104,8 @@ def test_bad_rows_are_dropped_without_a_word(capfd):
 
 
 @pytest.mark.parametrize("learner", [None, rt.PeftEnsemble(epochs=1, rate=0.5, length=None)], ids=["cosine", "peft"])
-def test_odd_numbers_raise_no_warning(learner, recwarn):
-    """A cast that overflows in one row must not be told."""
+def test_extreme_numbers_raise_no_warning(learner, recwarn):
+    """A cast that overflows in one row must not cause a warning."""
     x, y = data(["a", "b"], 3)
     long, signalling = x.astype(np.longdouble), x.astype(np.float32)
     x[3, 2], long[3, 2], signalling.view(np.uint32)[3, 2] = 1e300, np.longdouble("1e4000"), 0x7F800001
@@ -117,7 +117,7 @@ def test_odd_numbers_raise_no_warning(learner, recwarn):
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """A learner who also spends on something else; or who pays elsewhere."""
+    """A learner that also spends on another task, or in another ledger."""
 
     spends: bool
 
@@ -342,7 +342,7 @@ def test_an_existing_model_is_not_overwritten(tmp_path):
     """The natural mistake: the same constructor next month. It must not drop what was learned."""
     learned("public", tmp_path)
     other = rt.ContinualClassifier(labels=POLICIES["public"](), budget=BUDGET, path=tmp_path)
-    with pytest.raises(errors.InvalidValue, match="Go on with it by load"):
+    with pytest.raises(errors.InvalidValue, match="Continue with load"):
         other.learn_task(*data(["a"], 10), name="may")
     assert [r.task for r in rt.load(tmp_path).releases] == ["march", "april"]
 
@@ -441,15 +441,13 @@ def test_memory_does_not_follow_the_label_space():
 
 
 def test_a_grown_label_space_keeps_its_blocks():
-    """All blocks of a small space are live: they go on when public labels make it a large one."""
+    """A small space publishes all blocks: they are kept when added public labels make it a large one."""
     model = learned("public")
     model.extend_labels(f"never {i}" for i in range(30_000))
     model.learn_task(np.zeros((0, WIDTH)), [], name="may")
     assert {0, 1, 2} <= set(model.releases[-1].parameters["rows"].tolist())
     x, y = data(["a", "b", "c"], 50, seed=1)
-    best = model.decision_function(x)[:, :3].argmax(
-        axis=1
-    )  # among themselves: noise of a new label may win now and then
+    best = model.decision_function(x)[:, :3].argmax(axis=1)  # among themselves: noise of a new label may sometimes win
     assert np.mean(np.array(["a", "b", "c"])[best] == y) > 0.95
 
 
@@ -462,7 +460,7 @@ def test_labels_may_be_tuples():
 
 
 def test_the_paper_publishes_every_block():
-    """Also beyond 2,000 labels: what is called paper is never improved."""
+    """Also beyond 2,000 labels: the paper's mode is never changed."""
     space = rt.PublicLabels(range(3_000))
     model = rt.ContinualClassifier(labels=space, learner=rt.Cosine.paper(), budget=BUDGET)
     model.learn_task(np.zeros((0, 3)), [], name="march")

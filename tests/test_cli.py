@@ -70,7 +70,7 @@ def test_version_and_help():
     assert "plan" in reticent("--help").stdout
 
 
-def test_a_real_process_says_the_same():
+def test_a_real_process_prints_the_same_refusal():
     words = ["plan", "--epsilon", "-1", "--delta", "1e-5"]
     command = [sys.executable, "-W", "error", "-c", "from reticent.cli import main; main()", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -113,7 +113,7 @@ def test_plan_table_shows_every_mechanism():
     assert "Known after 12 tasks" in done.stdout
 
 
-def test_plan_takes_people_who_come_back():
+def test_plan_takes_persons_in_several_tasks():
     facts = [
         json.loads(reticent("plan", *BUDGET, "--class-size", 500, "--json", *extra).stdout)
         for extra in ([], ["--tasks", "12", "--tasks-per-person", "3"], ["--examples-per-person", "2"])
@@ -146,7 +146,7 @@ def test_plan_takes_people_who_come_back():
         ("--epsilon 1 --delta 1e-5 --plot nowhere/at/all.png", "existing folder"),
     ],
 )
-def test_bad_plans_are_one_sentence(arguments, sentence, tmp_path, monkeypatch):
+def test_plan_refusals_print_one_line(arguments, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert sentence in refused(reticent("plan", *arguments.split()))
     assert list(tmp_path.iterdir()) == []
@@ -156,7 +156,7 @@ def test_bad_plans_are_one_sentence(arguments, sentence, tmp_path, monkeypatch):
 def test_plots_are_written(ending, tmp_path):
     plan, attack = tmp_path / f"plan.{ending}", tmp_path / f"attack.{ending}"
     assert reticent("plan", "--epsilon", 1, "--delta", "1e-7", "--plot", plan).returncode == 0
-    done = reticent("attack", "labels", "--trials", 200, "--fits", 5, "--plot", attack)
+    done = reticent("attack", "labels", "--trials", 200, "--trainings", 5, "--plot", attack)
     assert done.returncode == 0, done.stderr
     for file in (plan, attack):
         start = file.read_bytes()[:15]
@@ -169,7 +169,7 @@ def test_plots_are_written(ending, tmp_path):
 
 
 def test_attack_json():
-    facts = json.loads(reticent("attack", "labels", "--trials", 2000, "--fits", 60, "--json").stdout)
+    facts = json.loads(reticent("attack", "labels", "--trials", 2000, "--trainings", 60, "--json").stdout)
     games = facts["games"]
     assert all(g["accuracy"] == 1.0 and g["broken"] for g in games if not g["remedy"])
     assert not any(g["broken"] for g in games if g["remedy"])
@@ -178,8 +178,10 @@ def test_attack_json():
     assert {r["epsilon"] for r in facts["curve"]} >= {0.1, 1.0, 8.0}
 
 
-@pytest.mark.parametrize("arguments", ["--trials 0", "--fits 0", "--delta 0", "--epsilon nan", "--plot x.gif"])
-def test_bad_attacks_are_one_sentence(arguments):
+@pytest.mark.parametrize(
+    "arguments", ["--trials 0", "--trainings 0", "--fits 0", "--delta 0", "--epsilon nan", "--plot x.gif"]
+)
+def test_attack_refusals_print_one_line(arguments):
     assert "Expected" in refused(reticent("attack", "labels", *arguments.split()))
 
 
@@ -213,7 +215,7 @@ def test_ledger_voids_with_a_reason(model):
         (lambda f: f.write_bytes(f.read_bytes()[:4096]), "Restore it from a backup"),
     ],
 )
-def test_bad_ledgers_are_one_sentence(model, damage, sentence):
+def test_ledger_refusals_print_one_line(model, damage, sentence):
     damage(model / FILE_NAME)
     before = {p.name: p.read_bytes() for p in model.iterdir()}
     assert sentence in refused(reticent("ledger", model))
@@ -264,7 +266,7 @@ def test_init_with_peft(tmp_path):
     assert json.loads(public.stdout)["accuracy"] > 0.9
 
 
-def test_init_takes_an_encoder_of_ones_own(tmp_path, monkeypatch):
+def test_init_takes_a_custom_encoder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = "from reticent import encoders\ndef make():\n    return encoders.wrap(len, width=1, name='my own')\n"
     (tmp_path / "mine_for_init.py").write_text(code)
@@ -273,7 +275,7 @@ def test_init_takes_an_encoder_of_ones_own(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "model" / "manifest.json").read_text())["encoder"]["name"] == "my own"
 
 
-def test_init_speaks_json(tmp_path):
+def test_init_prints_json(tmp_path):
     facts = json.loads(reticent("init", tmp_path / "model", *BUDGET, "--encoder", "none", "--json").stdout)
     assert facts["budget"]["epsilon"] == 1.0
     assert facts["rows"] == []
@@ -348,12 +350,12 @@ def test_public_labels_with_a_taxonomy(tmp_path):
         (["--learner", "magic"], "Expected a learner"),
     ],
 )
-def test_bad_inits_are_one_sentence(extra, sentence, tmp_path):
+def test_init_refusals_print_one_line(extra, sentence, tmp_path):
     assert sentence in refused(reticent("init", tmp_path / "model", *BUDGET, *extra))
     assert not (tmp_path / "model").exists()
 
 
-def test_bad_lessons_are_one_sentence(started):
+def test_learn_refusals_print_one_line(started):
     model = started / "model"
     march = write_csv(started / "march.csv", ["E10", "E11"])
     assert "is a model already" in refused(reticent("init", model, *BUDGET, "--encoder", "none"))
@@ -481,7 +483,7 @@ def test_bench_runs_and_says_what_failed(tmp_path):
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_bench_without_any_data_is_one_sentence(tmp_path, options):
+def test_bench_without_any_data_prints_one_line(tmp_path, options):
     (tmp_path / "mine.toml").write_text(SPEC)
     out = tmp_path / "results"
     done = reticent("bench", tmp_path / "mine.toml", "--data", tmp_path, "--out", out, "--workers", 1, *options)
@@ -540,7 +542,7 @@ def test_damaged_files_of_a_results_folder_are_left_out(bench, tmp_path):
         (["labels", "--workers", "two"], "workers"),
     ],
 )
-def test_bad_benches_are_one_sentence(tmp_path, monkeypatch, words, sentence):
+def test_bench_refusals_print_one_line(tmp_path, monkeypatch, words, sentence):
     monkeypatch.chdir(tmp_path)
     assert sentence in refused(reticent("bench", *words))
     assert list(tmp_path.iterdir()) == []
@@ -608,7 +610,7 @@ def test_the_report_of_a_model_loads_no_experiments(started):
     assert [name for name in done.stdout.split() if name.startswith("reticent.lab.")] == []
 
 
-def test_bad_reports_are_one_sentence(bench, tmp_path):
+def test_report_refusals_print_one_line(bench, tmp_path):
     assert "holds no results. Run: reticent bench" in refused(reticent("report", tmp_path / "nothing"))
     out = tmp_path / "no" / "where.html"
     assert "Cannot write" in refused(reticent("report", tmp_path / "results", "--out", out))

@@ -1,4 +1,4 @@
-"""A model directory: one writer, one commit point, and state that contradicts itself is refused."""
+"""A model directory: one writer, one commit point, and inconsistent state is refused."""
 
 import json
 import multiprocessing
@@ -43,7 +43,7 @@ def tasks_of(path: Path) -> list[str]:
 # --- the loop
 
 
-def test_the_whole_program_is_a_loop(tmp_path):
+def test_learn_publishes_one_release_per_task(tmp_path):
     directory = Directory.create(tmp_path / "model", LABELS, rt.Cosine().rule, BUDGET)
     months = (Task(X, Y, name=name) for name in ("march", "april"))
     model = learn(months, rt.Cosine(), LABELS, directory)
@@ -161,7 +161,7 @@ NOW = "os.kill(os.getpid(), signal.SIGKILL)"
     ],
 )
 def test_the_ledger_decides_what_is_published(tmp_path, owner, method, before, published):
-    """Killed before and after every step: the model loads, and goes on; what the ledger published is there."""
+    """Killed before and after every step: the model loads and can learn; what the ledger published is there."""
     classifier(tmp_path).learn_task(X, Y, name="march").directory.close()
     code = KILLED.format(module=owner[0], owner=owner[1], method=method, before=before)
     ended = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(tmp_path)], check=False)
@@ -225,13 +225,13 @@ def test_without_its_ledger_a_model_predicts(tmp_path):
     for file in tmp_path.glob(f"{FILE_NAME}*"):
         file.unlink()
     assert predicts(tmp_path)
-    refused_to_learn(tmp_path, "has no ledger .* learns nothing")
-    with pytest.raises(errors.LedgerError, match="nobody knows what was spent"):
+    refused_to_learn(tmp_path, "has no ledger .* not learn")
+    with pytest.raises(errors.LedgerError, match="what was spent on it is unknown"):
         rt.load(tmp_path).privacy_statement()
 
 
 def test_an_older_ledger_is_refused(tmp_path):
-    """The attack: restore yesterday's ledger, and learn the same people again at the full budget."""
+    """The attack: restore yesterday's ledger, and learn the same persons again at the full budget."""
     model = classifier(tmp_path / "model").learn_task(X, Y, name="march")
     model.directory.close()
     yesterday = (tmp_path / "model" / FILE_NAME).read_bytes()
@@ -286,13 +286,13 @@ def test_settings_follow_the_learner(tmp_path):
         assert [kind for _, kind, _ in ledger._entries].count("settings") == 1  # written when it changes
 
 
-def test_an_unwritable_folder_is_one_sentence(tmp_path):
+def test_an_unwritable_folder_prints_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.InvalidValue, match="Cannot make"):
         classifier(tmp_path / "file" / "model").learn_task(X, Y, name="march")
 
 
-# --- the format before
+# --- the previous format
 
 
 @pytest.fixture
@@ -328,7 +328,7 @@ def test_folders_of_format_3_are_upgraded(old, name):
     before = len(model.releases)
     model.learn_task(CENTRES, ["code 0", "code 1", "code 2"], name="may")
     assert len(rt.load(old / name).releases) == before + 1
-    with pytest.raises(errors.InvalidValue, match="present format already"):
+    with pytest.raises(errors.InvalidValue, match="current format already"):
         upgrade(old / name)
 
 
@@ -340,7 +340,7 @@ def test_a_contradictory_folder_is_not_upgraded(old):
     assert json.loads((old / "released" / "manifest.json").read_text()) == manifest
 
 
-def test_the_old_learner_keeps_its_settings(old):
+def test_an_upgraded_learner_keeps_its_settings(old):
     upgrade(old / "peft")
     learner = rt.load(old / "peft")._learner()
     assert isinstance(learner, rt.PeftEnsemble)

@@ -1,4 +1,4 @@
-"""The page on learners of one's own is true: the learner passes, its twins fail as it says, the table has its row."""
+"""The page on your own learner is true: the learner passes, its twins fail as stated, the table has its row."""
 
 import ast
 import json
@@ -73,12 +73,12 @@ HALF = DRAWS.replace("GaussianSum(event)", "GaussianSum(type(event)(noise_multip
     [
         ("event = policy.sums(gate.budget)\n", f"event = policy.sums(gate.budget){FROM_THE_DATA}", FOLLOWS),
         (DRAWS, HALF, f"{UNPAID} Gaussian(noise_multiplier="),
-        (DRAWS, "exact.known", f"{UNPAID} Expected all of what was paid for"),
+        (DRAWS, "exact.known", f"{UNPAID} Expected everything that was paid for"),
         (DRAWS, f"{DRAWS} + {DRAWS}", f"{UNPAID} This permit has drawn its Gaussian already"),
         ("weight: float = 15.0", "weight: float = float('nan')", "The rule's scores are not numbers."),
     ],
 )
-def test_broken_twins_fail(old, new, sentence):
+def test_broken_versions_of_the_documented_learner_fail(old, new, sentence):
     with pytest.raises(AssertionError, match=re.escape(sentence)):
         check_learner(mutant(old, new), policies=[PUBLIC])
 
@@ -101,7 +101,7 @@ def test_the_page_quotes_what_is_printed(capsys):
     assert f"\n    {second}\n" in PAGE
 
 
-def test_exact_sums_are_found_out_as_the_page_says():
+def test_exact_sums_are_detected_as_documented():
     """A learner that draws what it pays for, and publishes something else."""
     exact = mutant(f"noisy = {DRAWS}", f"noisy = {DRAWS} * 0 + exact.known")
     for learner, verdict in ((names_first(), games.CONSISTENT), (exact, games.VIOLATED)):
@@ -122,7 +122,7 @@ def test_released_labels_are_refused_before_anything_is_spent():
     assert not ledger.statement().spends
 
 
-def test_the_table_has_a_row_for_ones_own_learner(tmp_path):
+def test_the_table_has_a_row_for_a_custom_learner(tmp_path):
     (tmp_path / "own_learner.py").write_text(LEARNER, encoding="utf-8")
     (tmp_path / "own.toml").write_text(block('title = "Tickets"'), encoding="utf-8")
     subprocess.run([sys.executable, "-c", block("import csv")], cwd=tmp_path, check=True)

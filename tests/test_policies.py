@@ -45,7 +45,7 @@ def test_remaps(remap):
 
 @pytest.mark.parametrize("label", [None, float("nan"), ["E10"], {"E10": 1}, 7, "", object()])
 def test_private_labels_never_raise(label):
-    """A remap that fails on a label would tell that there was such a label."""
+    """A remap that fails on a label would reveal that there was such a label."""
     policy = PublicLabels(["E10"], remap=lambda name: name.upper())
     assert policy.resolve(label, {"E10"}) is None
 

@@ -29,7 +29,7 @@ class Budget:
     """The most that one person may lose over the whole stream of tasks.
 
     Guarantees:
-      - Values are validated at birth and never change.        test_budget_refuses
+      - Values are validated at construction and never change.        test_budget_refuses
       - `tasks_per_person` and `examples_per_person` are assumptions the user states; every privacy
         statement prints them.                                 test_statement_prints_assumptions
 

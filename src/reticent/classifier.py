@@ -1,4 +1,4 @@
-"""ContinualClassifier: the scikit-learn face of a model directory."""
+"""ContinualClassifier: a model directory with the interface of a scikit-learn estimator."""
 
 import os
 from collections.abc import Iterable
@@ -97,7 +97,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.learn_task(X, y)
 
     def fit(self, X: Any, y: Any) -> "ContinualClassifier":
-        """Learns the first task of a new stream; a classifier that has learned already is not forgotten silently."""
+        """Learns the first task of a new stream; refuses a classifier that has learned already."""
         if self.releases:
             raise errors.InvalidValue("Expected a new classifier: fit learns one first task. Use learn_task, or clone.")
         return self.learn_task(X, y)
@@ -160,7 +160,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with errors.silenced(), directory.writer(self.noise) as gate:
             return noisy_accuracy(directory.model, task, epsilon=epsilon, encoder=self.encoder, gate=gate)
 
-    # --- saying what it cost, saving
+    # --- what it cost, saving
 
     def spent(self) -> dict[str, Any]:
         """Returns what one person has lost so far, beside the budget, as plain JSON values."""
@@ -177,7 +177,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.directory.statement()
 
     def privacy_statement(self) -> str:
-        """Returns the statement for people."""
+        """Returns the statement as text."""
         text = self.statement().text()
         return text if self.path is not None else f"{text}\n\nKept in memory only: the ledger ends with this process."
 
@@ -236,7 +236,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.directory
 
     def _settings(self) -> dict[str, Any]:
-        """What may change between tasks: the learner and the encoder that go on with the model."""
+        """What may change between tasks: the learner and the encoder of the tasks that follow."""
         changed: dict[str, Any] = {"encoder": _encoder_to_json(self.encoder)}
         if self.learner is not None:
             changed |= {"learner": _learner_to_json(self.learner), "rule": self.learner.rule.to_json()}
@@ -276,7 +276,7 @@ def _stored_encoder(stored: dict[str, Any]) -> Encode:
 def load(
     path: str | os.PathLike[str], *, encoder: Encode | None = None, learner: "Learner | None" = None
 ) -> ContinualClassifier:
-    """Loads a model directory to predict or to go on learning. What was the user's own code is passed again.
+    """Loads a model directory to predict or to continue learning. The user's own code must be passed again.
 
     Example:
         >>> load("no such folder")

@@ -126,7 +126,7 @@ class Directory:
         folder = None if path is None else Path(path)
         if folder is not None and any((folder / name).exists() for name in (store.MANIFEST, FILE_NAME)):
             raise errors.InvalidValue(
-                f"{folder} holds a model already. Go on with it by load(path), or choose another path."
+                f"{folder} holds a model already. Continue with load(path), or choose another path."
             )
         public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
         settings = described(policy, rule, budget, learner=learner, encoder=encoder)
@@ -141,7 +141,7 @@ class Directory:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, rule: Rule | None = None) -> "Directory":
-        """Opens a model directory to predict or to go on learning.
+        """Opens a model directory to predict or to continue learning.
 
         Args:
             path: The folder.
@@ -200,12 +200,12 @@ class Directory:
         return self._commit(release, self._gate.rows(release))
 
     def refuse_second_time(self, task: str) -> None:
-        """Refuses a task name that is in the ledger already, with the two ways out."""
+        """Refuses a task name that is in the ledger already, and says what to do."""
         spent = [spend for spend in self.statement().spends if spend.task == task and spend.voided is None]
         if spent:
             raise errors.BudgetExceeded(
                 f"Task {task!r} is in the ledger already (row {spent[0].row}). If these are other people's data, give "
-                f"them another name; if its release never left, void the row: "
+                f"them another name; if its release was never published, void the row: "
                 f"reticent ledger DIR --void {spent[0].row} --reason TEXT."
             )
 
@@ -227,7 +227,7 @@ class Directory:
                 ledger.record(act)
 
     def set(self, settings: Mapping[str, Any]) -> None:
-        """Records other settings, such as the learner that goes on with the model; the budget and labels stay."""
+        """Records other settings, such as the learner of the tasks that follow; the budget and labels stay."""
         wanted = _plain({**self.settings, **settings})
         if wanted == self.settings:
             return
@@ -340,7 +340,7 @@ def described(
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings as they are read back: lists for tuples."""
+    """Returns settings as JSON would return them: lists for tuples."""
     plain: dict[str, Any] = json.loads(json.dumps(settings))
     return plain
 

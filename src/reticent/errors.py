@@ -33,11 +33,11 @@ class LedgerError(ReticentError):
 
 
 class BudgetExceeded(LedgerError):
-    """The spend would take one person past the budget; nothing was recorded."""
+    """The spend would exceed the budget of one person; nothing was recorded."""
 
 
 class NotPaidFor(LedgerError):
-    """Something was to be drawn or released that no spend covers; nothing left."""
+    """Something was to be drawn or released that no spend covers; nothing was published."""
 
 
 class _Silence:
@@ -67,7 +67,7 @@ _silence = _Silence()
 
 @contextlib.contextmanager
 def silenced() -> Iterator[None]:
-    """Silences warnings and logs: a remark about one row is a remark about one person."""
+    """Silences warnings and logs: a message about one row reveals something about one person."""
     with _silence, np.errstate(all="ignore"):
         yield
 
@@ -104,12 +104,12 @@ def whole(name: str, value: object, *, at_least: int) -> int:
     return int(value)
 
 
-def set_real(owner: object, name: str, *, above: float, below: float, at_least: bool = False) -> None:
-    """Validates a number of a frozen value at birth and stores it as a plain float."""
-    value = real(name, getattr(owner, name), above=above, below=below, at_least=at_least)
-    object.__setattr__(owner, name, value)
+def set_real(instance: object, name: str, *, above: float, below: float, at_least: bool = False) -> None:
+    """Validates a number of a frozen value at construction and stores it as a plain float."""
+    value = real(name, getattr(instance, name), above=above, below=below, at_least=at_least)
+    object.__setattr__(instance, name, value)
 
 
-def set_whole(owner: object, name: str, *, at_least: int) -> None:
-    """Validates a count of a frozen value at birth and stores it as a plain int."""
-    object.__setattr__(owner, name, whole(name, getattr(owner, name), at_least=at_least))
+def set_whole(instance: object, name: str, *, at_least: int) -> None:
+    """Validates a count of a frozen value at construction and stores it as a plain int."""
+    object.__setattr__(instance, name, whole(name, getattr(instance, name), at_least=at_least))

@@ -1,4 +1,4 @@
-"""What a learner, an encoder, a mechanism or a data set of one's own needs, in one place.
+"""What your own learner, encoder, mechanism or data set needs, in one place.
 
 - A learner reads a `Task` through a `Gate`, sums with `sum_by_label` or counts with `count_by_label`, draws mechanisms
   with a `Permit`, and has a `Rule`, such as `Sums`. `check_learner` checks it.

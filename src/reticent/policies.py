@@ -55,7 +55,7 @@ class PublicLabels:
             else:
                 target = self.remap(name) if self.remap is not None else None
             return target if target is not None and target in known else None
-        except Exception:  # an error would tell that there was such a label
+        except Exception:  # an error would reveal that there was such a label
             return None
 
     def rows(self, labels: Sequence[object], known: LabelSpace) -> npt.NDArray[np.int64]:
@@ -72,7 +72,7 @@ class PublicLabels:
 class ReleasedLabels:
     """The labels are learned from the data, each through a private release.
 
-    By default counts and sums leave as one joint Gaussian, and a label once released is known from then on.
+    By default counts and sums are released as one joint Gaussian, and a label once released is known from then on.
 
     Args:
         count_weight: c^2 of the joint Gaussian.
@@ -116,11 +116,11 @@ class ReleasedLabels:
         return cls(selection=events.TruncatedGeometric, share=share, remember=False)
 
     def joint(self, budget: Budget) -> events.JointGaussian:
-        """Returns what a task costs when labels and sums leave together."""
+        """Returns what a task costs when labels and sums are released together."""
         return planning.joint_gaussian(budget, self.weight(budget))
 
     def selection_and_sums(self, budget: Budget) -> tuple[events.LabelSelection, events.Gaussian]:
-        """Returns what a task costs when labels leave by their own mechanism: for the labels, and for the sums."""
+        """Returns what a task costs when labels have their own mechanism: for the labels, and for the sums."""
         chosen, rest = self.selection_and_rest(budget)
         return chosen, _gaussian(rest)
 

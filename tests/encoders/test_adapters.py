@@ -73,7 +73,7 @@ def test_lite0_film_parameters(lite0):
     assert np.abs(other - plain).max() > 0.01
 
 
-def test_the_start_changes_nothing():
+def test_initial_adapters_change_no_features():
     encoder = encoders.wrap(net(), width=5, name="mine")
     x = np.random.default_rng(0).normal(size=(9, 6))
     for adapter in (film, lora(), last_layer):
@@ -119,7 +119,7 @@ def test_values_take_the_place_of_weights(adapter):
 
 
 @pytest.mark.parametrize("adapter", [film, lora(modules=["query"]), last_layer], ids=["film", "lora", "last"])
-def test_attaching_leaves_the_module_alone(adapter):
+def test_attaching_does_not_change_the_module(adapter):
     module = net()
     before = {name: (id(p), p.detach().clone(), p.requires_grad) for name, p in module.named_parameters()}
     inside = [sorted(vars(part)) for part in module.modules()]

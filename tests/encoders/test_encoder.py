@@ -35,7 +35,7 @@ def test_arrays_of_another_kind_are_refused():
 @needs_torch
 @pytest.mark.parametrize("raised", ["allocator", "gpu", "python"])
 def test_too_little_memory_is_no_bad_example(raised):
-    """A NaN row would blame the example; the allocator's own text would tell its size."""
+    """A NaN row would blame the example; the allocator's own text would reveal its size."""
     import torch
 
     def function(batch):

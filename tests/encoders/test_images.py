@@ -74,7 +74,7 @@ def test_unusable_images_become_nan(lite0, tmp_path, capfd):
 
 @pytest.mark.parametrize("shape", [(8, 8), (8, 8, 3)])
 @pytest.mark.parametrize("make", [encoders.efficientnet_lite0, lambda: encoders.timm("a"), lambda: encoders.hf("a")])
-def test_a_lone_image_is_refused(make, shape):
+def test_a_single_image_is_refused(make, shape):
     with pytest.raises(
         errors.InvalidValue, match=r"^Expected a batch of images: .* got a single array of \d dimensions\.$"
     ):

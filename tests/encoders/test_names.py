@@ -55,7 +55,7 @@ def test_unknown_names_are_refused(name, own):
 
 @pytest.mark.usefixtures("own_module")
 @pytest.mark.parametrize(("attribute", "name"), [("ready", "ready"), ("make", "made")])
-def test_an_encoder_of_ones_own_has_a_name(attribute, name):
+def test_a_custom_encoder_has_a_name(attribute, name):
     before = list(sys.path)
     encoder = encoders.named(f"own_encoders:{attribute}", own=True)
     assert encoder is not None
@@ -74,7 +74,7 @@ def test_what_is_no_encoder_is_refused_in_one_sentence(attribute):
 
 
 @pytest.mark.usefixtures("own_module")
-def test_a_module_of_ones_own_is_imported_only_when_asked():
+def test_a_custom_module_is_imported_only_when_asked():
     with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder out of"):
         encoders.named("own_encoders:ready")
     assert "own_encoders" not in sys.modules

@@ -1,4 +1,4 @@
-"""Any module, any function as an encoder: rows do not influence each other, and show nothing but their features."""
+"""Any module, any function as an encoder: rows do not influence each other, and reveal nothing but their features."""
 
 import logging
 import re
@@ -67,8 +67,8 @@ def test_encoders_pass_on_no_warning_or_log_message(recwarn, caplog):
 def test_modules_are_wrapped_in_evaluation_mode():
     import torch
 
-    odd = encoders.wrap(torch.nn.Linear(37, 10), width=10, name="odd")  # in blocks, its last bits tell a row's place
-    assert_depends_on_the_example_alone(odd, list(np.random.default_rng(0).normal(size=(200, 37))), alone=20)
+    linear = encoders.wrap(torch.nn.Linear(37, 10), width=10, name="linear")  # in blocks, bits depend on the position
+    assert_depends_on_the_example_alone(linear, list(np.random.default_rng(0).normal(size=(200, 37))), alone=20)
     module = torch.nn.Sequential(torch.nn.Linear(8, 5), torch.nn.BatchNorm1d(5), torch.nn.Dropout(0.5))
     encoder = encoders.wrap(module, width=5, name="mine")
     x = list(np.random.default_rng(0).normal(size=(40, 8)))

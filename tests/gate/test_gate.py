@@ -1,4 +1,4 @@
-"""The gate: nothing is drawn that was not paid for, and nothing leaves that was not drawn."""
+"""The gate: nothing is drawn that was not paid for, and nothing is published that was not drawn."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -112,16 +112,16 @@ def test_voided_permits_draw_nothing(gate, ledger):
             act()
 
 
-def test_what_was_voided_after_its_draw_does_not_leave(gate, ledger):
+def test_what_was_voided_after_its_draw_is_not_published(gate, ledger):
     permit = gate.spend(GAUSSIAN, task="march")
     permit.draw(GaussianSum(GAUSSIAN), SUMS)
     release = permit.release(parameters={})
     ledger.void(permit.row, reason="a second thought")
-    with pytest.raises(errors.LedgerError, match="must not leave"):
+    with pytest.raises(errors.LedgerError, match="must not be published"):
         ledger.publish(gate.rows(release))
 
 
-def test_a_closed_gate_is_closed(gate):
+def test_a_closed_gate_spends_and_draws_nothing(gate):
     permit = gate.spend(GAUSSIAN, task="march")
     gate.close()
     acts: list[Callable[[], object]] = [

@@ -31,14 +31,14 @@ def test_snapped_rows_never_exceed(rows, count_weight):
 
 @given(matrices, st.sampled_from([0.0, 0.1]))
 def test_normalised_rows_are_all_kept(rows, count_weight):
-    """Every finite row, of any size, survives normalisation and snapping; the others vanish."""
+    """Every finite row, of any size, survives normalisation and snapping; the others become zero."""
     unit = unit_rows(rows)
     snapped = grid.snap(unit, count_weight=count_weight)
     assert snapped.kept.tolist() == np.isfinite(rows).all(axis=1).tolist()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 4096.0, 1.0000001, 2.0**40, 1e300])
-def test_bad_rows_vanish(bad):
+def test_unusable_rows_become_zero(bad):
     rows = np.zeros((3, 4))
     rows[:, 0] = [0.5, 0.25, -0.5]
     rows[1, 2] = bad
@@ -48,7 +48,7 @@ def test_bad_rows_vanish(bad):
     assert snapped.values[0, 0] == grid.SCALE // 2
 
 
-def test_a_row_a_hair_too_long_is_shrunk_and_a_longer_one_dropped():
+def test_rows_slightly_too_long_are_shrunk_and_longer_ones_dropped():
     # 0.6^2 + 0.8^2 = 1 exactly; a little more fails the first check and passes the second
     rows = np.array([[0.6, 0.8], [0.6000005, 0.8000005], [0.61, 0.81]])
     snapped = grid.snap(rows)
@@ -135,12 +135,12 @@ def test_counts_and_sums_of_a_small_example():
 
 
 def test_an_equal_object_of_another_type_decides_nothing():
-    # Decimal(1) == 1 and hash alike, but a Decimal is no label: it must not become, or spoil, the label 1
+    # Decimal(1) == 1 and hash alike, but a Decimal is no label: it must neither become the label 1 nor change it
     features = np.tile([0.6, 0.8], (3, 1))
     known = LabelSpace((1,))
-    for odd in (Decimal(1), Fraction(1), complex(1), [1], None):
+    for invalid in (Decimal(1), Fraction(1), complex(1), [1], None):
         before = label_sums.sum_by_label(features[:2], [1, 1.0], known=known, count_weight=0.1)
-        for labels in ([odd, 1, 1.0], [1, odd, True], [1, 1, odd]):
+        for labels in ([invalid, 1, 1.0], [1, invalid, True], [1, 1, invalid]):
             after = label_sums.sum_by_label(features, labels, known=known, count_weight=0.1)
             np.testing.assert_array_equal(after.known, before.known)
             assert after.unknown == ()
@@ -158,7 +158,7 @@ def test_the_kernel_sums_what_the_grid_snaps(dtype, count_weight):
         rows[7] = 0
         rows[7, 0] = np.finfo(dtype).tiny
         rows[8] = 0
-        rows[8, 2] = 1  # exactly one unit: too long by a hair beside a count
+        rows[8, 2] = 1  # exactly one unit: slightly too long beside a count
     labels = ["a", "b", "new"] * 20
     sums = label_sums.sum_by_label(rows, labels, known=LabelSpace(("a", "b")), count_weight=count_weight)
     for place, label in enumerate(["a", "b", "new"]):

@@ -127,7 +127,7 @@ def test_what_was_published_cannot_be_voided(folder):
 def test_what_was_voided_cannot_be_published(folder):
     with Ledger.open(folder) as ledger:
         ledger.void(2, reason="crash")
-        with pytest.raises(errors.LedgerError, match="must not leave"):
+        with pytest.raises(errors.LedgerError, match="must not be published"):
             ledger.publish(2)
 
 
@@ -221,7 +221,7 @@ def test_statement_prints_assumptions():
     assert facts["totals"]["at_most"] == {"epsilon": 2.0, "delta": 1e-6}
 
 
-def test_seeded_noise_is_shouted():
+def test_statement_marks_seeded_noise():
     ledger = Ledger.create(None, BUDGET)
     ledger.spend(gaussian(), task="march", private=True)
     assert "NOT PRIVATE" not in ledger.statement().text()
@@ -300,7 +300,7 @@ def _spend_many(folder: Path, worker: int) -> int:
 
 
 def test_concurrent_spends(folder):
-    """Four processes at once: no row is lost, and the shared task never passes the budget."""
+    """Four processes at once: no row is lost, and the shared task never exceeds the budget."""
     with multiprocessing.get_context("spawn").Pool(4) as pool:
         done = pool.starmap(_spend_many, [(folder, worker) for worker in range(4)])
     with Ledger.open(folder) as ledger:
@@ -368,7 +368,7 @@ def test_foreign_database(tmp_path):
         Ledger.open(tmp_path)
 
 
-def test_reading_leaves_the_folder_alone(folder):
+def test_reading_changes_nothing_in_the_folder(folder):
     before = contents(folder)
     with LedgerFile.open(folder) as ledger:
         assert len(ledger.statement().spends) == 1
@@ -378,7 +378,7 @@ def test_reading_leaves_the_folder_alone(folder):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
 def test_unwritable_folder(tmp_path):
-    """The operating system says no: as nobody, in a folder of root's."""
+    """The operating system refuses: as user nobody, in a folder of root."""
     for part in [tmp_path, *tmp_path.parents]:
         if part.owner() == "root" and part != Path("/"):
             part.chmod(part.stat().st_mode | 0o055)
@@ -406,7 +406,7 @@ def test_unwritable_folder(tmp_path):
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_locked(folder, monkeypatch):
+def test_locked_ledger_is_refused(folder, monkeypatch):
     with Ledger.open(folder) as ledger:
         ledger._db.execute("PRAGMA busy_timeout = 50")
         other = sqlite3.connect(folder / FILE_NAME, isolation_level=None)

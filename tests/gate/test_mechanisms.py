@@ -74,7 +74,7 @@ class DataOrder(SelectLabels):
 
 @dataclasses.dataclass(frozen=True)
 class OutOfNothing(SelectLabels):
-    """Now and then releases a label without examples."""
+    """Sometimes releases a label without examples."""
 
     def __call__(self, value, *, rng):
         absent = [label for label, n in value.items() if n == 0]
@@ -145,7 +145,7 @@ class NoiseOnSumsOnly(JointGaussian):
 
 @dataclasses.dataclass(frozen=True)
 class ExactOnceReleased(JointGaussian):
-    """Gates with noise, then publishes what it found as it is."""
+    """Applies the threshold with noise, then publishes the exact sums."""
 
     def __call__(self, value, *, rng):
         noisy = JointGaussian(self.event)(value, rng=rng)
@@ -185,14 +185,14 @@ def joint_release(labels: Sequence[object], features: npt.NDArray[np.float64], k
     return JointGaussian(event)(sums, rng=NoiseSource.from_os())
 
 
-def test_order_of_the_data_does_not_show():
+def test_output_order_does_not_depend_on_the_data():
     labels = ["b"] * 300 + ["a"] * 300 + [3] * 300
     features = np.random.default_rng().normal(size=(900, 4))
     assert joint_release(labels, features, ()).released == (3, "a", "b")
     assert joint_release(labels[::-1], features[::-1], ()).released == (3, "a", "b")
 
 
-def test_the_first_row_does_not_name_a_label():
+def test_the_first_row_does_not_decide_how_a_label_is_written():
     features = np.ones((501, 1))
     for first in (1.0, True, np.int64(1)):
         released = joint_release([first, *[1] * 500], features, ()).released
@@ -231,7 +231,7 @@ def test_released_vectors_and_counts_are_unbiased():
     assert counts == pytest.approx(400, abs=6 * sigma / math.sqrt(0.1) / 20)
 
 
-def test_integer_gate_is_never_below_the_real_one():
+def test_integer_threshold_is_never_below_the_real_one():
     """Pr[step + round(Z) > gate] <= p1, computed for the integers that are used."""
     from scipy.stats import norm
 

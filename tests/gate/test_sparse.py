@@ -70,7 +70,7 @@ CASES = [(1, 40.0), (2, 40.0), (3, 40.0), (3, 2.0), (8, 1000.0), (40, 3.73 * gri
 @pytest.mark.parametrize(("width", "sigma"), CASES)
 @pytest.mark.parametrize("share", [0.3, 0.02])
 def test_sparse_path_has_the_dense_law(width, sigma, share, rng):
-    """Several empty spaces in a row; K = 1, 2, 3 and a grid so coarse that rounding matters."""
+    """Several empty spaces, one after the other; K = 1, 2, 3 and a grid so coarse that rounding matters."""
     space, draws = 2_000, 8
     mechanism = SparseGaussian(noise(sigma), space, share=share)
     assert Tail(sigma, width, mechanism.squared_threshold(width)).wide > sigma or sigma == 2.0
@@ -159,7 +159,7 @@ def test_broken_twins_are_rejected(twin, rng, monkeypatch):
     assert not same_law(repeated(lambda: mechanism(nothing(width), rng=rng), draws), theirs, space)
 
 
-# --- labels with examples, live labels
+# --- labels with examples, labels published before
 
 
 def test_one_example_changes_no_support(rng):
@@ -178,8 +178,8 @@ def test_one_example_changes_no_support(rng):
     assert binomtest(int(np.sum(kept.rows % 2)), draws * space // 2, share).pvalue >= ALPHA
 
 
-def test_other_labels_do_not_notice(rng):
-    """Rows with examples and live rows get exactly one block at most; the rest follow the dense law."""
+def test_other_labels_are_unaffected(rng):
+    """Rows with examples and rows published before get at most one block; the rest follow the dense law."""
     space, draws, width = 1_000, 20, 4
     rows = np.arange(0, space, 3)
     mechanism = SparseGaussian(noise(1000.0), space, kept_before=np.arange(0, space, 7), share=0.1)
@@ -194,7 +194,7 @@ def test_other_labels_do_not_notice(rng):
 
 
 def test_published_labels_keep_their_blocks(rng):
-    """Once passed, always kept: an empty task gives a live label its noise, with no threshold."""
+    """Once passed, always kept: an empty task gives a label published before its noise, with no threshold."""
     sigma, width, space = 1000.0, 5, 12_000
     first = SparseGaussian(noise(sigma), space)(nothing(width), rng=rng)
     assert 38 < len(first.rows) < 140  # 82 expected
@@ -282,8 +282,8 @@ def test_successes_follow_their_law(rng):
     assert all(np.all(np.diff(p) > 0) for p in found)
 
 
-def test_both_roads_of_coins_agree(rng, monkeypatch):
-    """The high-precision road, on bits that float64 decides too."""
+def test_fast_and_exact_coins_agree(rng, monkeypatch):
+    """High precision, on bits that float64 decides too."""
     words = NoiseSource.seeded(5).words(300)
     fast = [math.floor(math.log(int(w) / 2**64) / math.log1p(-0.01)) for w in words]
     assert [rng._gap(int(w), lambda mp: mp.mpf(0.01)) for w in words] == fast

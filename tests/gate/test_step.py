@@ -97,8 +97,8 @@ def test_batches_are_poisson(rng):
     assert sizes[-1] == 1000
 
 
-def test_prefetching_changes_no_law():
-    """The same seed gives the same sums with and without it: only who waits differs."""
+def test_prefetching_changes_no_draw():
+    """The same seed gives the same sums with and without it; only the time differs."""
     draw = np.random.default_rng(0)
     gradients = HeadGradients(draw.normal(size=(50, 4)).astype(np.float32), draw.integers(0, 3, size=50), 3)
     found = []

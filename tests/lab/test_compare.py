@@ -42,7 +42,7 @@ def test_the_same_seed_gives_the_same_answer():
     assert one.trials[0].forgetting == two.trials[0].forgetting
 
 
-def test_learners_and_labels_may_be_ones_own():
+def test_custom_learners_and_labels_are_accepted():
     learners = {"ours": rt.Cosine(), "the paper's": rt.Cosine.paper()}
     answer = rt.compare(proxy(), BUDGET, tasks=2, learners=learners, labels=rt.ReleasedLabels())
     assert {trial.learner for trial in answer.trials} == set(learners)

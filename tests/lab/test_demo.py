@@ -35,7 +35,7 @@ def ran(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_demo_tells_its_story(ran):
+def test_demo_prints_every_step(ran):
     out, facts = ran
     assert facts["attack_accuracy"] == 1.0
     accuracy = facts["accuracy"]

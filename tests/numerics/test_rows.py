@@ -53,7 +53,7 @@ def test_scaled_rows_do_not_depend_on_other_rows(kind, width):
 
 
 @pytest.mark.parametrize("kind", SCALINGS)
-def test_odd_rows_are_scaled_silently(kind):
+def test_extreme_rows_are_scaled_silently(kind):
     sizes = [0.0, 1.0, np.nan, np.inf, 1e-320, 1e-200, 1e200, 1e308]
     rows = np.array([[size, size / 2, 0.0] for size in sizes])
     with warnings.catch_warnings(), np.errstate(all="warn"):
@@ -68,7 +68,7 @@ def test_odd_rows_are_scaled_silently(kind):
         assert np.flatnonzero(found.any(axis=1)).tolist() == [1]
 
 
-def test_no_length_leaves_rows_as_they_are():
+def test_rows_without_a_length_are_unchanged():
     rows = rows_of(7)
     assert scaled(rows, None) is rows
 

@@ -45,7 +45,7 @@ def test_a_setting_of_the_user_is_kept():
     assert after(OURS, GOMP_SPINCOUNT="77", KMP_BLOCKTIME="77") == ("None", {77})
 
 
-def test_threads_of_torch_that_the_user_imported_are_left_alone():
+def test_torch_that_the_user_imported_is_not_reconfigured():
     """They have read their settings already: ours would come too late."""
     policy, spins = after(f"import torch; {OURS}")
     assert policy == "None"

@@ -126,7 +126,7 @@ def test_image_folders(tmp_path):
         read(tmp_path, Columns(person="patient"))
 
 
-def test_odd_files_among_images_are_left_out(tmp_path):
+def test_files_that_cannot_be_images_are_left_out(tmp_path):
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "1.png").write_bytes(b"")
     (tmp_path / "cat" / "folder.png").mkdir()
@@ -148,7 +148,7 @@ def test_odd_files_among_images_are_left_out(tmp_path):
         ("absent.csv", TEXT, "No file at"),
     ],
 )
-def test_schema_errors_are_one_sentence(tmp_path, name, columns, sentence):
+def test_schema_errors_name_no_values(tmp_path, name, columns, sentence):
     (tmp_path / "march.csv").write_text("note,code,who\nsecret,secret,secret\n")
     (tmp_path / "bare.csv").write_text("secret,E10\nanother secret,E11\n")
     parquet.write_table(pa.table({"note": ["secret"], "code": ["secret"]}), tmp_path / "march.parquet")

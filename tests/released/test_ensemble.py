@@ -97,7 +97,7 @@ def test_ensembles_survive_json(rule):
     assert Ensemble.from_json(rule.to_json()) == rule
 
 
-def test_an_aggregation_of_ones_own_is_passed_again():
+def test_a_custom_aggregation_is_passed_again():
     own = Ensemble(aggregate=lambda parts, rows: aggregate.argmax(parts, rows))
     with pytest.raises(errors.InvalidValue, match=r"load\(path, learner=...\)"):
         Ensemble.from_json(own.to_json())

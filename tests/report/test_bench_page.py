@@ -125,7 +125,7 @@ def test_a_field_gets_plots_of_its_own_where_one_is_too_full():
     assert [s[:2] for s in found[0].series] == [s[:2] for s in found[1].series] == [(f"l{k}", k) for k in range(5)]
 
 
-def test_legends_say_no_more_than_they_must():
+def test_legends_name_only_what_differs():
     def run(**cell: object) -> dict[str, object]:
         return {"status": "done", "run": {"data": "d", "labels": "base", **cell}}
 
@@ -137,7 +137,7 @@ def test_legends_say_no_more_than_they_must():
     assert [words for words, _, _ in found[0].series][1:] == ["peft · base · film", "peft · base · last_layer"]
 
 
-def test_best_share_is_ringed_and_told(text):
+def test_best_share_is_marked_and_printed(text):
     section = text[text.index("Accuracy against the share of the budget for labels</h2>") :]
     section = section[: section.index("</section>")]
     assert section.count('class="best"') == 2

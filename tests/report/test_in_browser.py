@@ -30,7 +30,7 @@ def test_hostile_text_stays_text(tab, results):
     assert tab.run("document.scripts.length") == 1
 
 
-def test_policy_stops_scripts_and_requests(tab, tmp_path):
+def test_content_security_policy_blocks_scripts_and_requests(tab, tmp_path):
     """Were escaping to fail, the browser would still run and fetch nothing."""
     file = tmp_path / "bad.html"
     bad = "<script>document.title = 'won'</script><img src='https://example.org/x.png' onerror='document.title = 1'>"

@@ -45,7 +45,7 @@ def test_public_labels_are_known_from_the_start():
     assert '<td>public labels</td><td class="number">3</td>' in text
 
 
-def test_seeded_noise_is_named():
+def test_model_page_marks_seeded_noise():
     text = page_of(trained(noise=NoiseSource.seeded(1)))
     assert text.count("NOT PRIVATE") >= 5  # the warning, two releases, two spends
 
@@ -55,7 +55,7 @@ def loaded_by(module: str) -> set[str]:
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
 
 
-def test_model_page_loads_no_room_that_holds_data():
+def test_model_page_loads_no_package_that_holds_data():
     """Beyond what the package itself loads."""
     more = loaded_by("reticent.report.model_page") - loaded_by("reticent")
     assert "reticent.report.model_page" in more

@@ -17,7 +17,7 @@ def pixels(file: bytes) -> np.ndarray:
     return np.asarray(image.open(io.BytesIO(file)).convert("RGB"))
 
 
-def test_the_document_stands_alone():
+def test_the_document_is_self_contained():
     drawn = picture.standalone("Title & <more>", PLOTS, "Some words. " * 40)
     root = ElementTree.fromstring(drawn)  # noqa: S314 (we wrote it)
     assert "var(" not in drawn

@@ -1,4 +1,4 @@
-"""The cache of features: the same bits, and files that nobody else can read."""
+"""The cache of features: the same bits, and files that no other user can read."""
 
 import dataclasses
 import os
@@ -49,7 +49,7 @@ def test_the_cache_changes_no_bits(tmp_path):
 
 
 def test_what_cannot_be_encoded_is_not_kept(tmp_path):
-    """A row of NaN may come of this machine's memory, and be a row of features on another day."""
+    """A row of NaN may be due to lack of memory, and be a row of features the next time."""
     broken = True
 
     def function(batch: list[str]) -> np.ndarray:
@@ -105,8 +105,8 @@ def test_a_folder_of_the_user_keeps_its_mode(tmp_path):
 
 
 @posix
-def test_a_link_is_no_cache(tmp_path):
-    """Whoever may write to the folder could lead features to a file of theirs."""
+def test_a_symbolic_link_is_refused_as_cache(tmp_path):
+    """Whoever may write to the folder could redirect features to another file."""
     target = tmp_path / "theirs"
     target.touch(mode=0o644)
     (tmp_path / CACHE_FILE).symlink_to(target)

@@ -289,7 +289,7 @@ def test_less_memory_than_asked_halves_the_micro_batch():
 
 
 @needs_bert
-def test_a_long_example_leaves_others_their_rows():
+def test_a_long_example_does_not_change_the_micro_batches_of_others():
     """Else it would change how they are added up."""
     gradients, backend, items, _ = adapted(bert, encoders.film, engine=Engine(rows=4))
     longest = max(len(item[0]) for item in items)
@@ -308,7 +308,7 @@ def test_a_long_example_leaves_others_their_rows():
 
 
 @needs_bert
-def test_bad_examples_count_for_nothing():
+def test_unusable_examples_contribute_nothing():
     draw = np.random.default_rng(0)
     x, y = draw.normal(size=(6, 4)).astype(np.float32), np.array([0, 1, 2, -1, 7, 1])
     x[1, 2], x[2, 0] = np.nan, np.inf
@@ -360,17 +360,17 @@ def test_training_through_the_encoder_lowers_the_loss(adapter, rng):
 def test_encoders_that_cannot_be_adapted_are_refused():
     import torch
 
-    backend, nobody = backend_of(bert), np.zeros(0, np.int64)
+    backend, no_labels = backend_of(bert), np.zeros(0, np.int64)
     with pytest.raises(errors.InvalidValue, match=r"^Expected an adapter with parameters, got last_layer\."):
-        AdapterGradients(backend, encoders.last_layer, [], nobody, 3)
+        AdapterGradients(backend, encoders.last_layer, [], no_labels, 3)
     with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder with a public example"):
-        AdapterGradients(backend_of(bert, probe=False), encoders.film, [], nobody, 3)
+        AdapterGradients(backend_of(bert, probe=False), encoders.film, [], no_labels, 3)
     plain = encoders.wrap(torch.nn.Linear(4, 5), width=5, name="plain", probe=np.zeros(4)).backend
     with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder with normalisation layers"):
-        AdapterGradients(plain, encoders.film, [], nobody, 3)
+        AdapterGradients(plain, encoders.film, [], no_labels, 3)
     callable_alone = encoders.wrap(lambda batch: np.zeros((len(batch), 2)), width=2, name="mine").backend
     with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder that is a torch module"):
-        AdapterGradients(callable_alone, encoders.film, [], nobody, 3)
+        AdapterGradients(callable_alone, encoders.film, [], no_labels, 3)
 
 
 def through_norm(how, rows: int = 4) -> Backend:

@@ -56,7 +56,7 @@ def test_head_sums_single_examples(clip_norm):
 
 @pytest.mark.parametrize("classes", [2, 10, 22, 100])
 def test_head_blocks_change_nothing(classes):
-    """Errors are the same, to the bit, in any company and at any place of it."""
+    """Errors are the same, to the bit, beside any other rows of the batch and at any position."""
     draw = np.random.default_rng(0)
     x, y = draw.normal(size=(70, 384)).astype(np.float32), draw.integers(0, classes, size=70)
     at = moved(HeadGradients(x, y, classes).start)

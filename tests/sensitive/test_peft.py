@@ -54,7 +54,7 @@ def test_peft_learns_a_stream(policy, tmp_path):
 
 
 class Refusing(Ledger):
-    """A ledger that lets nothing through."""
+    """A ledger that refuses every spend."""
 
     def spend(self, *_: object, **__: object) -> int:
         raise errors.BudgetExceeded("no")
@@ -106,8 +106,8 @@ def test_peft_drops_what_it_cannot_use():
     x, y = data(["a", "b"], 300)
     bad = np.full((5, WIDTH), np.nan, np.float32)
     bad[1], bad[2], bad[3] = np.inf, 0, 3e38
-    odd: list[object] = [*y, "a", None, float("nan"), "never heard of", "b"]
-    model = classifier().learn_task(np.concatenate([x, bad]), odd, name="march")
+    mixed: list[object] = [*y, "a", None, float("nan"), "never heard of", "b"]
+    model = classifier().learn_task(np.concatenate([x, bad]), mixed, name="march")
     assert model.score(*data(["a", "b"], 50, seed=1)) > 0.9
 
 
@@ -133,7 +133,7 @@ def test_several_examples_of_a_person_are_refused():
         labels=rt.PublicLabels(["a"]), learner=FAST, budget=rt.Budget(epsilon=1.0, delta=1e-5, examples_per_person=2)
     )
     with pytest.raises(errors.InvalidValue, match="sample whole persons"):
-        model.learn_task(*data(["a"], 20), name="march", units=list(range(20)))
+        model.learn_task(*data(["a"], 20), name="march", persons=list(range(20)))
 
 
 def test_heads_have_rows_for_labels_of_their_task():

@@ -95,14 +95,14 @@ def test_its_event_costs_what_was_asked_for(epsilon):
     assert accounting.epsilon(broken, BUDGET.delta) > 1.5 * epsilon
 
 
-def test_private_accuracy_never_tells_of_a_row(recorded):
-    """One odd cell, label or id changes nothing but the count of right answers: no error, no warning, no other row."""
+def test_private_accuracy_raises_for_no_row(recorded):
+    """One invalid cell, label or id changes only the count of right answers: no error, no warning, no other row."""
     model = trained()
     right, total = counted(recorded, model, FEATURES[1:], LABELS[1:])
-    odd: list[Any] = [math.nan, math.inf, 1e300, 0.0]
+    extreme: list[Any] = [math.nan, math.inf, 1e300, 0.0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for value in odd:
+        for value in extreme:
             rows = FEATURES.copy()
             rows[0] = value
             found = counted(recorded, model, rows, LABELS)
@@ -153,7 +153,7 @@ def test_private_accuracy_bounds_persons(recorded, limit, kept):
 
 
 def test_answers_depend_on_their_example_alone():
-    """Examples halfway between two labels, so that the last bit decides: each is answered alike wherever it stands."""
+    """Examples halfway between two labels, so that the last bit decides: the same answer at every position."""
     draw = np.random.default_rng(5)
     sums = draw.normal(size=(30, 384)).astype(np.float32) * 1000
     release = Release(

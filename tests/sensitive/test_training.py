@@ -68,7 +68,7 @@ def test_training_needs_its_permit(rng):
         {"optimizer": None},
     ],
 )
-def test_settings_are_checked_at_birth(change):
+def test_settings_are_validated_at_construction(change):
     with pytest.raises(errors.InvalidValue, match="Expected"):
         settings(**change)
 

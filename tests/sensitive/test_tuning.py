@@ -1,4 +1,4 @@
-"""Tuning: free on public data, paid for on sensitive data, or said not to be covered."""
+"""Tuning: free on public data, paid for on sensitive data, or marked as not covered."""
 
 import json
 import logging
@@ -244,8 +244,8 @@ def test_private_tuning_spends_before_it_draws(seen, monkeypatch):
 
 
 @pytest.mark.parametrize("encoder", [None, wrap(np.asarray, width=WIDTH, name="same")], ids=["features", "encoder"])
-def test_private_tuning_passes_no_remark_on(recwarn, encoder):
-    """A cast that overflows in one row must not be told."""
+def test_private_tuning_raises_no_warning(recwarn, encoder):
+    """A cast that overflows in one row must not cause a warning."""
     x, y = data(15)
     x = x.astype(np.float64)
     x[3, 1] = 1e300
@@ -291,8 +291,8 @@ def test_scores_are_accuracies():
     assert trials.accuracy_of(learner, part, turned, LABELS.space, None)(learner, event, free) < 0.1
 
 
-def test_number_of_runs_is_told_to_nobody(monkeypatch, capfd, caplog):
-    """Everything that leaves is the same after 1 run and after 4, but for the settings themselves."""
+def test_number_of_runs_is_never_shown(monkeypatch, capfd, caplog):
+    """Everything published is the same after 1 run and after 4, but for the settings themselves."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
 
@@ -326,7 +326,7 @@ def test_number_of_runs_is_told_to_nobody(monkeypatch, capfd, caplog):
     assert told[0][3] == ("", "")
 
 
-def test_a_model_goes_on_with_the_ledger_that_paid_for_tuning(tmp_path):
+def test_a_model_keeps_the_ledger_that_paid_for_tuning(tmp_path):
     model = rt.ContinualClassifier(labels=LABELS, budget=BUDGET, path=tmp_path / "model")
     x, y = data(15)
     given: dict[str, Any] = {"policy": LABELS, "public_validation": data(5, seed=2), "budget": BUDGET, "mean_runs": 2}
@@ -338,11 +338,11 @@ def test_a_model_goes_on_with_the_ledger_that_paid_for_tuning(tmp_path):
     assert statement.not_covered == []
     assert statement.now.epsilon <= BUDGET.epsilon * (1 + 1e-9)
     with model.directory.writer() as gate, pytest.raises(rt.BudgetExceeded):
-        tuning.tune_privately(SMALL, x, y, gate=gate, **given)  # the same people cannot pay twice
+        tuning.tune_privately(SMALL, x, y, gate=gate, **given)  # the same persons cannot pay twice
     assert rt.load(tmp_path / "model")._learner() == learner
 
 
-def test_people_are_bounded_in_private_tuning(monkeypatch):
+def test_persons_are_bounded_in_private_tuning(monkeypatch):
     sizes = []
 
     def spy(_: rt.PeftEnsemble, part: Any, *__: Any) -> trials.Accuracy:

@@ -1,4 +1,4 @@
-"""The conformance suite for learners passes ours, and fails each broken twin with a sentence of its own."""
+"""The conformance suite for learners passes ours, and fails each broken twin with its own message."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -35,11 +35,11 @@ QUICK = rt.PeftEnsemble(task_size=600, epochs=1, rate=0.5)
         (Naive(QUICK), {"policies": PUBLIC}),
     ],
 )
-def test_learners_pass(learner, settings):
+def test_shipped_learners_pass(learner, settings):
     check_learner(learner, **settings)
 
 
-def test_tasks_and_encoders_may_be_ones_own():
+def test_custom_tasks_and_encoders_are_accepted():
     def texts(labels, name):
         return Task([str(label) for label in labels], labels, name=name)
 
@@ -55,7 +55,7 @@ def test_tasks_and_encoders_may_be_ones_own():
 
 
 def spoiled(others: dict[str, Any], change: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """A gate whose releases are changed on their way out, with the permit's consent."""
+    """A gate whose releases are changed after the permit has made them."""
 
     class Spoiled(Gate):
         def spend(self, event, *, task, private=True):
@@ -72,7 +72,7 @@ def spoiled(others: dict[str, Any], change: Callable[..., dict[str, Any]]) -> di
 
 @dataclass(frozen=True)
 class Twin:
-    """Cosine, which each mutant spoils in one way."""
+    """Cosine, which each mutant breaks in one way."""
 
     inner: rt.Cosine = field(default_factory=rt.Cosine)
 
@@ -231,7 +231,7 @@ class KeepsExamples(Twin):
 
 @dataclass(frozen=True)
 class NoNumbers:
-    """A rule whose scores are no numbers."""
+    """A rule whose scores are NaN."""
 
     inner: Any
 
@@ -296,7 +296,7 @@ def test_labels_from_the_data_fail(learner, policy, sentence):
         check_learner(learner, policies=[policy])
 
 
-def test_the_twin_itself_passes():
+def test_the_unbroken_twin_passes():
     check_learner(Twin())
 
 

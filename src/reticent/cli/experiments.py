@@ -20,7 +20,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where the report and the model go.")] = Path("demo"),
     as_json: AsJson = False,
 ) -> None:
-    """Tell the whole story on embedded data, offline: a hospital codes diagnoses.
+    """Show a complete example on embedded data, offline: a hospital codes diagnoses.
 
     Example: `reticent demo --out demo/`
     """
@@ -79,7 +79,9 @@ def labels(
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-5,
     trials: Annotated[int, typer.Option(help="Games against each remedy.")] = 10_000,
-    fits: Annotated[int, typer.Option(help="Games against each classifier; every game trains one.")] = 200,
+    trainings: Annotated[
+        int, typer.Option("--trainings", "--fits", help="Games against each classifier; every game trains one.")
+    ] = 200,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -95,10 +97,10 @@ def labels(
 
     budget = Budget(epsilon=epsilon, delta=delta)
     errors.whole("trials", trials, at_least=1)
-    errors.whole("fits", fits, at_least=1)
+    errors.whole("trainings", trainings, at_least=1)
     if plot is not None:
         picture.check_path(plot)
-    results = label_attack.attack_labels(budget, trials=trials, fits=fits)
+    results = label_attack.attack_labels(budget, trials=trials, trainings=trainings)
     curve = label_attack.accuracy_curve(delta, trials=trials) if plot is not None or as_json else []
     if plot is not None:
         shown = [*curve, *(r for r in results if not r.remedy)]
@@ -166,7 +168,7 @@ def bench(
     for spec in wanted:
         if spec.kind == "grid" and not spec.runs:
             raise errors.InvalidValue(f"Spec {spec.name} has no runs. Give it a [[grid]] with data and learner.")
-    sys.path.append(str(Path.cwd()))  # a learner of the user's own lies beside the spec; workers take the path over
+    sys.path.append(str(Path.cwd()))  # the user's own learner may be in this folder; workers inherit the path
     chosen = [specs.narrowed(spec, seeds=seeds, only=tuple(only or ())) for spec in wanted]
     if not any(spec.runs or spec.kind != "grid" for spec in chosen):
         raise errors.InvalidValue(f"No run of {', '.join(names)} is left by --only {' --only '.join(only or ())}.")
@@ -198,7 +200,7 @@ def bench(
         if others:
             terminal.print(
                 f"{others} run(s) in {out} were made by other code of this version, or by unknown code; "
-                "they are shown as they are. To make them again, choose another --out.",
+                "they are shown unchanged. To make them again, choose another --out.",
                 highlight=False,
             )
         terminal.print(f"{outcome.ran} run(s), {outcome.failed} failed. Tables: {out / 'tables'}", highlight=False)

@@ -169,7 +169,7 @@ def learn(
     if examples.labels is None:
         raise errors.InvalidValue("Expected the column with the labels: --label.")
     task = source.stem if name is None else name
-    classifier.learn_task(examples.inputs, examples.labels, name=task, units=examples.persons)
+    classifier.learn_task(examples.inputs, examples.labels, name=task, persons=examples.persons)
     facts = {"task": task, "labels_known": len(classifier.classes_), **classifier.spent()}
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
@@ -255,7 +255,7 @@ def evaluate(
     else:
         task = f"evaluation {source.stem if name is None else name}"
         accuracy = classifier.private_score(
-            examples.inputs, examples.labels, epsilon=epsilon, name=task, units=examples.persons
+            examples.inputs, examples.labels, epsilon=epsilon, name=task, persons=examples.persons
         )
     facts = {"accuracy": accuracy, "public": public, "epsilon": epsilon}
     typer.echo(json.dumps(facts, indent=2) if as_json else f"accuracy {accuracy:.4f}{'' if public else ' (noisy)'}")
@@ -285,14 +285,14 @@ def ledger(
 def upgrade(
     folder: Annotated[Path, typer.Argument(help="A model directory that an earlier version of reticent wrote.")],
 ) -> None:
-    """Make a model directory of the format before this one learn again. Nothing is spent; releases stay as they are.
+    """Upgrade a model directory of the previous format so that it can learn. Nothing is spent; releases do not change.
 
     Example: `reticent upgrade model/`
     """
     from reticent.gate import upgrade as upgrades
 
     upgrades.upgrade(folder)
-    typer.echo(f"{folder} is of the present format.")
+    typer.echo(f"{folder} has the current format.")
 
 
 def _void(folder: Path, row: int, reason: str) -> None:

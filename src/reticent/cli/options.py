@@ -19,6 +19,6 @@ def console() -> Console:
 
 
 def fail_if(wrong: bool) -> None:
-    """Ends with exit code 1 where a check found something."""
+    """Ends with exit code 1 where a check failed."""
     if wrong:
         raise typer.Exit(1)

@@ -1,6 +1,6 @@
-"""Encoders: public weights that turn texts and images into features. Importing this room imports no torch.
+"""Encoders: public weights that turn texts and images into features. Importing this package imports no torch.
 
-Here live models, adapters of models, and what makes an encoder of either; nothing that holds sensitive data. An encoder
+Contains models, adapters of models, and what makes an encoder of either; nothing that holds sensitive data. An encoder
 is a frozen value and a callable, `inputs -> float32 (n, width)`, whose features of an example depend on that example
 alone. What an encoder cannot use becomes a row of NaN, which the gate drops silently.
 

@@ -25,7 +25,7 @@ QUERY_AND_VALUE = ("query", "value", "q_proj", "v_proj", "q_lin", "v_lin", "qkv"
 
 
 class Recording(Protocol):
-    """What takes the gradients of single examples in a backward pass. Who trains brings one; it is sensitive."""
+    """Takes the gradients of single examples in a backward pass. Passed by the code that trains; it is sensitive."""
 
     @property
     def rows(self) -> int:
@@ -51,7 +51,7 @@ class Adapter(Protocol):
         values: Values,
         recorder: Recording | None = None,
     ) -> AbstractContextManager[Sequence[Any]]:
-        """Makes the module use these values in this thread; gives the tensors that a backward pass is asked about."""
+        """Makes the module use these values in this thread; yields the tensors whose gradients are wanted."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Film:
     """Scale and bias of every normalisation layer; the statistics of BatchNorm stay frozen.
 
     Guarantees:
-      - The module is left exactly as it was, and is never copied.       test_attaching_leaves_the_module_alone
+      - The module is not changed, and never copied.       test_attaching_does_not_change_the_module
       - Recorded gradients are those of single examples.                 test_film_sums_single_examples
       - Another thread sees the module without the adapter.              test_other_threads_see_the_plain_module
 
@@ -112,7 +112,7 @@ class Film:
 
 @dataclass(frozen=True)
 class LastLayer:
-    """No parameters beside the head: features stay as they are.
+    """No parameters beside the head: features do not change.
 
     Example:
         >>> last_layer.start(None)
@@ -265,7 +265,7 @@ def _array(tensor: Any) -> npt.NDArray[np.float32]:
 
 
 def _tensors(own: Mapping[str, Any], values: Values, recorder: Recording | None) -> dict[str, Any]:
-    """Returns values as tensors of the kind and place of the module's own."""
+    """Returns values as tensors of the dtype and device of the module's own."""
     torch = require("torch", extra=EXTRA)
     _refuse_others({name: tuple(tensor.shape) for name, tensor in own.items()}, values)
     return {

@@ -1,4 +1,4 @@
-"""The torch side of adapters: other values for some layers of a module that stays as it is.
+"""The torch side of adapters: other values for some layers of a module that is not changed.
 
 A torch function mode sees the calls that a forward pass makes and is seen by its own thread alone, so the module, its
 weights and its hooks are never touched, and other threads may use the same module at the same time.
@@ -203,7 +203,7 @@ class _LowRank(torch.autograd.Function):  # type: ignore[misc]
 
 
 def _by_example(values: torch.Tensor, rows: int, shape: torch.Size, channels_first: bool) -> torch.Tensor:
-    """Sums over tokens or pixels. The first axis holds examples, or for each example its windows in a row."""
+    """Sums over tokens or pixels. The first axis holds examples, or the windows of each example in turn."""
     if channels_first and values.ndim > 2:
         values = values.flatten(2).sum(2)
     return values.reshape(_groups(values, rows), -1, *shape).sum(1)

@@ -91,7 +91,7 @@ class Encoder:
             sentence = f"{self.name} cannot encode a public example. Use another model, or wrap(...) your own code."
             raise errors.ReticentError(sentence) from cause
         alike = len({row.tobytes() for row in found}) == 1
-        return backend if alike else replace(backend, rows=lambda _: 1)  # a row's place changes its features
+        return backend if alike else replace(backend, rows=lambda _: 1)  # a row's position changes its features
 
     @property
     def width(self) -> int:
@@ -193,10 +193,10 @@ class Encoder:
         try:
             values = np.asarray(self.backend.forward(stacked(batch, rows)))
         except ImportError:
-            raise  # says something about the machine, not about an example
+            raise  # it is about the machine, not about an example
         except Exception as error:
             if out_of_memory(error) and (self.backend.probe is None or _probed(self.backend)[0] is None):
-                raise MemoryError(NO_MEMORY) from None  # so does this; the allocator's own text would tell a size
+                raise MemoryError(NO_MEMORY) from None  # so does this; the allocator's own text would reveal a size
             values = np.zeros(0)
         if values.shape == (rows, self.width):
             return values[: len(batch)].astype(np.float32)

@@ -77,10 +77,10 @@ def timm(name: str, *, cache: str | os.PathLike[str] | None = None) -> Encoder:
 
 
 def read(example: object) -> Any:
-    """Returns an input as an RGB image, None if it is none, without a reason: that would tell about the image."""
+    """Returns an input as an RGB image, None if it is none; a reason would reveal something about the image."""
     pil = require("PIL.Image", extra=EXTRA)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a warning about one image tells about one person
+        warnings.simplefilter("ignore")  # a warning about one image reveals something about one person
         try:
             if isinstance(example, str | os.PathLike):
                 if not os.path.isfile(example):  # a pipe would wait for somebody to write
@@ -124,7 +124,7 @@ def backend(
         width: Number of features.
         rows: Rows of every batch.
     """
-    module.requires_grad_(False)  # public weights stay as they are; adapters bring their own
+    module.requires_grad_(False)  # public weights never change; adapters bring their own
 
     def prepare(examples: Sequence[object]) -> list[Item | None]:
         return [_item(example, pixels) for example in examples]

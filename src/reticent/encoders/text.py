@@ -60,7 +60,7 @@ def rows(item: Item) -> int:
 
 def backend(model: Any, tokenizer: Any, *, width: int, tokens: int) -> Backend:
     """Returns the backend of a transformers text model: mean of the last hidden states over the text's own tokens."""
-    model.requires_grad_(False)  # public weights stay as they are; adapters bring their own
+    model.requires_grad_(False)  # public weights never change; adapters bring their own
     pad = tokenizer.pad_token_id or 0
 
     def prepare(examples: Sequence[object]) -> list[Item | None]:

@@ -98,7 +98,7 @@ def _module(module: Any, item: tuple[Any, ...]) -> Any:
 
 @contextlib.contextmanager
 def evaluating(module: Any) -> Iterator[None]:
-    """Puts a module in evaluation mode, and every part of it back as it was."""
+    """Puts a module in evaluation mode, and restores the mode of every part afterwards."""
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:

@@ -1,7 +1,7 @@
-"""The gate: the one door. What is drawn is what was paid for, by construction.
+"""The gate: the only way from sensitive data to releases. Whatever is drawn was paid for, by construction.
 
-A learner is handed a gate and nothing else that costs: no ledger, no noise. It spends an event and gets a permit; the
-permit draws each mechanism of that event once and refuses everything else; what leaves is a release of the permit.
+A learner gets a gate, and neither a ledger nor a noise source. It spends an event and gets a permit; the permit draws
+each mechanism of that event once and refuses everything else; only what a permit releases can be published.
 """
 
 from collections import Counter
@@ -25,19 +25,19 @@ _NO_LABELS = LabelSpace(())
 
 
 class Capped(Protocol):
-    """Sensitive examples that know whose they are."""
+    """Sensitive examples, each of a known person."""
 
     def capped(self: Persons, examples_per_person: int) -> Persons:
-        """Returns them with at most so many of each person."""
+        """Returns at most this many examples of each person."""
 
 
 class Gate:
-    """Owns budget, ledger and noise for the time in which one process may write.
+    """Owns budget, ledger and noise source while one process may write.
 
     Guarantees:
       - A permit is given after its spend is durable, and draws nothing else.    test_permits_draw_what_was_paid_for
       - A release that no permit made is not published.                          test_releases_come_from_permits
-      - Once closed it spends and draws nothing.                                 test_a_closed_gate_is_closed
+      - Once closed it spends and draws nothing.  test_a_closed_gate_spends_and_draws_nothing
 
     Args:
         ledger: Where spends go.
@@ -75,11 +75,11 @@ class Gate:
         return self._noise.private
 
     def admit(self, task: Persons) -> Persons:
-        """Returns the examples with as many of each person as the budget says: only then can they be read."""
+        """Returns at most as many examples of each person as the budget says; before that they cannot be read."""
         return task.capped(self.budget.examples_per_person)
 
     def spend(self, event: Event, *, task: str, private: bool = True) -> "Permit":
-        """Records a spend, durably, and returns the permit to draw it; refuses one that would pass the budget.
+        """Records a spend, durably, and returns the permit to draw it; refuses one that would exceed the budget.
 
         Args:
             event: What is about to be drawn.
@@ -95,17 +95,17 @@ class Gate:
         return permit
 
     def uniform(self, n: int) -> list[float]:
-        """Returns numbers between 0 and 1 that depend on no data, such as for settings drawn at random."""
+        """Returns random numbers between 0 and 1 that depend on no data, to draw settings from."""
         self._refuse_if_closed()
         return [word * 2.0**-64 for word in self._noise.words(n).tolist()]
 
     def rows(self, release: Release) -> list[int]:
-        """Returns the spends that a release rests on; refuses one that none of this gate's permits made."""
+        """Returns the rows of the spends that paid for a release; refuses one that no permit of this gate made."""
         self._refuse_if_closed()
         if not any(permit.made is release for permit in self._permits):
             raise errors.NotPaidFor(
-                f"Nothing was spent on this release of task {release.task!r}: it must not leave. A learner returns "
-                "what permit.release(...) made, unchanged."
+                f"Nothing was spent on this release of task {release.task!r}: it must not be published. A learner "
+                "returns what permit.release(...) made, unchanged."
             )
         return [permit.row for permit in self._permits if permit.task == release.task or permit.has_drawn]
 
@@ -128,7 +128,7 @@ class Permit:
       - What was not paid for, was drawn before, has other parameters or was voided is refused.
                                                   test_permits_draw_what_was_paid_for, test_voided_permits_draw_nothing
       - A release has the event and the `private` flag of its spends.            test_releases_come_from_permits
-      - A release before all of its event was drawn is refused: it could hold what no noise covers.
+      - A release before all of its event was drawn is refused: it could hold values without noise.
                                                                                  test_releases_wait_for_their_draws
     """
 
@@ -160,7 +160,7 @@ class Permit:
             yield RunPermit(self, event.run)
 
     def release(self, *, parameters: Mapping[str, Array], labels: LabelSpace = _NO_LABELS) -> Release:
-        """Returns the release of the task: everything this gate has spent on it, drawn.
+        """Returns the release of the task; everything that this gate has spent on the task must have been drawn.
 
         Args:
             parameters: Arrays, by name.
@@ -170,8 +170,8 @@ class Permit:
         permits = [permit for permit in self._gate._permits if permit.task == self.task]
         if any(permit._left.total() for permit in permits):
             raise errors.NotPaidFor(
-                f"Expected all of what was paid for task {self.task!r} to be drawn before its release: numbers that no "
-                "draw made have no noise."
+                f"Expected everything that was paid for task {self.task!r} to be drawn before its release: values that "
+                "were not drawn have no noise."
             )
         self.made = Release(
             task=self.task,
@@ -183,7 +183,7 @@ class Permit:
         return self.made
 
     def publish(self) -> None:
-        """Records that what was drawn leaves, where it is no release: a noisy accuracy, tuned settings."""
+        """Records that what was drawn is published in another form than a release: a noisy accuracy, tuned settings."""
         self._check()
         self._gate._ledger.publish(self.row)
 
@@ -223,7 +223,7 @@ class RunPermit:
 
 
 def leaves(event: Event) -> Iterator[Event]:
-    """Yields the parts of an event that are drawn, or leave without a draw, one by one.
+    """Yields the parts of an event one by one: those that are drawn, and those published without noise.
 
     >>> [type(part).__name__ for part in leaves(events.compose(events.Public(), events.NonPrivate()))]
     ['NonPrivate']
@@ -249,6 +249,6 @@ def drawn_by(event: Event) -> Counter[Event]:
 
 
 def _shown(event: Event) -> str:
-    """An event for people, with as many digits as they read."""
+    """Returns an event as text, its numbers with six digits."""
     fields = (f"{name}={value:.6g}" for name, value in vars(event).items() if isinstance(value, int | float))
     return f"{type(event).__name__}({', '.join(fields)})"

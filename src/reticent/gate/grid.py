@@ -1,7 +1,7 @@
 """Integers in, integers out: sums on a public integer grid are exact and independent of order.
 
 One unit of length is 2^20 grid steps. A row whose integer norm could exceed the unit contributes nothing and is not
-counted; no exception, no message, because both would tell that there was such a row.
+counted; there is no exception and no message, because both would reveal that there was such a row.
 
 Steps of DP-SGD have a grid of their own, 2^24 steps to the clipping norm, for one reason: rows of features are snapped
 one by one, and their sums are exact at any scale; gradients of a step are added up in float64 and snapped once, which
@@ -40,7 +40,7 @@ def snap(rows: npt.NDArray[np.floating], *, count_weight: float = 0.0) -> Rows:
 
     Guarantees:
       - Every kept row and its count slot have squared integer norm at most 2^40.   test_snapped_rows_never_exceed
-      - A row with NaN, infinity or an entry above 1 is zero and not kept, silently. test_bad_rows_vanish
+      - A row with NaN, infinity or an entry above 1 is zero and not kept, silently. test_unusable_rows_become_zero
 
     Args:
         rows: Shape (n, K), norm about 1 or less.

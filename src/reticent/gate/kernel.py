@@ -1,4 +1,4 @@
-"""The one loop that must run at the speed of memory: normalise, snap to the grid, add up."""
+"""The one loop whose speed is that of memory: normalise, snap to the grid, add up."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 
 def compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compiles a loop when it is first called, and keeps the result on disk where there is a place for it.
+    """Compiles a loop when it is first called, and caches the result on disk where a folder can be written.
 
     Args:
         *fastmath: What the compiler may assume, by LLVM's names; never anything about NaN or infinity.
@@ -19,7 +19,7 @@ def compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     def compile_loop(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             loop: Callable[..., Any] = numba.njit(cache=True, **settings)(function)
-        except RuntimeError:  # a read-only installation without a home
+        except RuntimeError:  # read-only installation, no home directory
             loop = numba.njit(**settings)(function)
         return loop
 
@@ -31,12 +31,12 @@ def add_unit_rows(
     sums: npt.NDArray[np.float64],
     features: npt.NDArray[Any],
     rows: npt.NDArray[np.int64],
-    owners: npt.NDArray[np.int64],
+    targets: npt.NDArray[np.int64],
     kept: npt.NDArray[np.bool_],
     scale: float,
     room: float,
 ) -> None:
-    """Adds features[rows], scaled to unit norm and truncated to the grid, to the sums of their owners.
+    """Adds features[rows], scaled to unit norm and truncated to the grid, to the sums of their labels.
 
     Leaves out (kept stays False) every row that is zero, not finite, of extreme norm, or whose squared norm on the
     grid exceeds `room`. All of it is exact in float64: squares of integers up to 2^20, their sums up to 2^40, and the
@@ -59,7 +59,7 @@ def add_unit_rows(
             whole[j] = step
             length += step * step
         if length <= room:
-            owner = owners[i]
+            target = targets[i]
             for j in range(width):
-                sums[owner, j] += whole[j]
+                sums[target, j] += whole[j]
             kept[i] = True

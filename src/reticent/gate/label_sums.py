@@ -1,4 +1,4 @@
-"""Bound what one example can change, and say by how much: values travel with their sensitivity."""
+"""Sums and counts by label. What one example can change is bounded, and the bound is part of the value."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -53,10 +53,10 @@ def count_by_label(labels: Iterable[object]) -> dict[Label, int]:
 def sum_by_label(
     features: npt.NDArray[np.floating], labels: Sequence[object], *, known: LabelSpace, count_weight: float
 ) -> LabelSums:
-    """Sums unit-normalised features by label: known labels in public order, others beside a count.
+    """Sums unit-normalised features by label: known labels in public order, others with a count.
 
     Guarantees:
-      - Adding or removing one example changes the whole by norm at most `sensitivity`, in exact integers.
+      - Adding or removing one example changes everything together by norm at most `sensitivity`, in integers.
                                                                  test_one_example_moves_sums_by_at_most_one_unit
       - With count_weight = 0 unknown labels are dropped; what cannot be a label always is, silently.
     """
@@ -70,7 +70,7 @@ def sum_by_label(
     found: dict[Label, int] = {}
 
     def place(name: Label | None) -> int:
-        """The row of a known label, then a row for each unknown one in the order of the data, or -1."""
+        """Returns the row of a label: known ones first, then unknown ones in the order of the data; -1 for none."""
         if name is None:
             return -1
         row = known.row(name)
@@ -82,9 +82,9 @@ def sum_by_label(
     mine = np.flatnonzero((slots >= 0) & (slots < len(known)))
     _accumulate(known_sums, features, mine, slots[mine], 0.0)
     mine = np.flatnonzero(slots >= len(known))
-    owners = slots[mine] - len(known)
-    kept = _accumulate(vectors, features, mine, owners, count_weight)
-    counts = np.bincount(owners[kept], minlength=len(found))
+    targets = slots[mine] - len(known)
+    kept = _accumulate(vectors, features, mine, targets, count_weight)
+    counts = np.bincount(targets[kept], minlength=len(found))
     seen = counts > 0  # a label all of whose rows are unusable was not found
     unknown = tuple(label for label, kept in zip(found, seen, strict=True) if kept)
     return LabelSums(known_sums, unknown, counts[seen], vectors[seen], count_weight)
@@ -100,7 +100,7 @@ def places(labels: Sequence[object], row: Callable[[Label], int]) -> Ints:
 
 
 class _Places(dict[object, int]):
-    """From a label as it stands in the data to its row, worked out once for each plain one."""
+    """Maps labels of the data to rows; computed once for each label of a plain type."""
 
     def __init__(self, place: Callable[[Label | None], int]) -> None:
         super().__init__()
@@ -114,35 +114,35 @@ class _Places(dict[object, int]):
         """Returns the rows of labels; what cannot be a label has row -1.
 
         Only types whose equal values are one label are looked up: an equal object of another type (Decimal(1) and 1)
-        must not decide what becomes of somebody else's label.
+        must not decide the row of another example's label.
         """
         rows = (self[x] if type(x) in _PLAIN else self._place(canonical(x)) for x in labels)
         return np.fromiter(rows, dtype=np.int64, count=len(labels))
 
 
 def _accumulate(
-    sums: Ints, features: npt.NDArray[np.floating], rows: Ints, owners: Ints, count_weight: float
+    sums: Ints, features: npt.NDArray[np.floating], rows: Ints, targets: Ints, count_weight: float
 ) -> npt.NDArray[np.bool_]:
-    """Adds unit rows on the grid to their owners' sums and says which rows count.
+    """Adds unit rows on the grid to the sums of their labels, and returns which rows count.
 
     Usual rows take one pass over memory. A row that needs a second look (zero, not finite, beyond the range of its
-    squares, or too long by a hair) is normalised and snapped by itself; which way it goes depends on the row alone.
+    squares, or slightly too long) is normalised and snapped by itself; which path it takes depends on the row alone.
     """
     from reticent.gate import kernel  # compiled when first used: predicting never needs it
 
-    if len(sums) > len(rows):  # most owners have no row: their sums need not be looked at
-        found, owners = np.unique(owners, return_inverse=True)
+    if len(sums) > len(rows):  # most labels have no row: their sums need not be read
+        found, targets = np.unique(targets, return_inverse=True)
         part = np.zeros((len(found), sums.shape[1]), dtype=np.int64)
-        used = _accumulate(part, features, rows, owners, count_weight)
+        used = _accumulate(part, features, rows, targets, count_weight)
         sums[found] += part
         return used
     kept = np.zeros(len(rows), dtype=np.bool_)
     exact = np.zeros(sums.shape)
-    kernel.add_unit_rows(exact, features, rows, owners, kept, *grid.scale_and_room(count_weight))
+    kernel.add_unit_rows(exact, features, rows, targets, kept, *grid.scale_and_room(count_weight))
     sums += exact.astype(np.int64)
-    for start in range(0, len(odd := np.flatnonzero(~kept)), _ROWS_AT_ONCE):
-        part = odd[start : start + _ROWS_AT_ONCE]
+    for start in range(0, len(unusual := np.flatnonzero(~kept)), _ROWS_AT_ONCE):
+        part = unusual[start : start + _ROWS_AT_ONCE]
         snapped = grid.snap(unit_rows(features[rows[part]]), count_weight=count_weight)
-        np.add.at(sums, owners[part], snapped.values)
+        np.add.at(sums, targets[part], snapped.values)
         kept[part] = snapped.kept
     return kept

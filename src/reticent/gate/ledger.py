@@ -107,7 +107,7 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
     # --- spending
 
     def spend(self, event: Event, *, task: str, private: bool) -> int:
-        """Records a spend, durably, and returns its row; refuses one that would pass the budget.
+        """Records a spend, durably, and returns its row; refuses one that would exceed the budget.
 
         Args:
             event: What is about to be drawn.
@@ -131,9 +131,9 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
     def publish(
         self, rows: int | Sequence[int], *, release: Mapping[str, str] | None = None, act: str | None = None
     ) -> None:
-        """Records that what was drawn for these spends leaves, all at once; such rows can no longer be voided.
+        """Records that what was drawn for these spends is published, all at once; such rows can no longer be voided.
 
-        This is the commit point of a release: its file is durable before, and nobody reads it before.
+        This is the commit point of a release: its file is durable before, and is not read before.
 
         Args:
             rows: The spends.
@@ -144,13 +144,13 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         with self._exclusive():
             for row in of:
                 if self._spend_in(row).voided is not None:
-                    raise errors.LedgerError(f"Row {row} is voided: its release must not leave. Spend again.")
+                    raise errors.LedgerError(f"Row {row} is voided: its release must not be published. Spend again.")
             if act is not None:
                 self._append("act", {"text": act})
             self._append("publish", {"of": of, "release": None if release is None else dict(release)})
 
     def void(self, row: int, *, reason: str) -> None:
-        """Records that a spend was never released, on the word of the caller; the row stays and says why."""
+        """Records that nothing was published for a spend, as the caller states; the row stays, with the reason."""
         if not isinstance(reason, str) or not reason.strip():
             raise errors.InvalidValue("Expected a reason for voiding a row: why was its release never published?")
         with self._exclusive():
@@ -185,10 +185,10 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             self._append("releases", {"releases": [dict(entry) for entry in releases]})
 
     def upgrade(self, settings: Mapping[str, Any], releases: Sequence[Mapping[str, str]]) -> None:
-        """Makes a ledger of the first format one of the present: an identity, settings and the list of releases."""
+        """Upgrades a ledger of the first format: adds an identity, settings and the list of releases."""
         with self._exclusive():
             if self.version == VERSION:
-                raise errors.LedgerError(f"{self._path} is of the present format already.")
+                raise errors.LedgerError(f"{self._path} has the current format already.")
             body = {"identity": secrets.token_hex(16), "settings": dict(settings)}
             self._append("upgrade", {**body, "releases": [dict(entry) for entry in releases]})
             self._db.execute(f"PRAGMA user_version = {VERSION}")
@@ -202,7 +202,7 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
     # --- inside
 
     def _affordable(self, spent: Event, others: list[Event]) -> bool:
-        """One person: n tasks like this one, and any n tasks of the stream with it, stay within the budget."""
+        """For one person, n tasks like this one, and any n tasks of the stream with it, stay within the budget."""
         budget = self.budget
         if not accounting.within(spent, budget):
             return False

@@ -1,4 +1,4 @@
-"""Mechanisms: a function plus its cost. Each carries the event to spend before it is called."""
+"""Mechanisms: a function and its cost. Each has the event that must be spent before it is called."""
 
 import functools
 import math
@@ -41,7 +41,7 @@ class SelectLabels:
     Guarantees (one label per example, add or remove one example):
       - (epsilon, delta)-DP as its event says.                       test_exact_privacy_of_one_label
       - A label absent from the data is never released.              test_absent_labels_are_never_released
-      - The order of the output does not depend on the data.         test_order_of_the_data_does_not_show
+      - The order of the output does not depend on the data.         test_output_order_does_not_depend_on_the_data
 
     Example:
         >>> select = SelectLabels(events.OptimalSelection(epsilon=1.0, delta=1e-5))
@@ -166,7 +166,7 @@ class JointGaussian:
         return selection.law(self.event).release_probability(sizes)
 
     def __call__(self, value: LabelSums, *, rng: NoiseSource) -> NoisySums:
-        """Returns noisy sums; blocks of labels that do not pass are never drawn, which changes no law."""
+        """Returns noisy sums; blocks of labels that do not pass are not drawn, which changes no probability."""
         if value.count_weight != self.event.count_weight:
             raise errors.InvalidValue("Expected sums with the count weight of the mechanism.")
         sigma = self.event.noise_multiplier * grid.SCALE
@@ -184,7 +184,7 @@ class JointGaussian:
 
 
 def number_of_runs(event: events.PrivateSelection, *, rng: NoiseSource) -> int:
-    """Draws how many runs to make; spend the event first, and never tell the number.
+    """Draws how many runs to make; spend the event first, and never publish the number.
 
     Run k is the last with probability Pr[K = k | K >= k]: one coin after each run.
 

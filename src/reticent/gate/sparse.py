@@ -32,7 +32,7 @@ Ints = npt.NDArray[np.int64]
 ALL_KEPT = 2_000
 """Label spaces up to this size keep every block."""
 # Blocks of pure noise that a task keeps beyond that. Measured with 5,000 empty labels on CLINC150, CIFAR-100 and
-# ICD-10-CM, disjoint and with half of the examples roaming, on five seeds that chose nothing: 100, 200 and 300 are
+# ICD-10-CM, disjoint and with half of the examples in random tasks, on five other seeds: 100, 200 and 300 are
 # within a point of each other where tasks are disjoint; 200 has 70.6 -> 72.5 and 36.4 -> 37.9 % over 100 where not.
 _MOST_KEPT, _FEWEST_KEPT = 200, 2
 # Proposals are wider than the noise by at least this, so that C stays clear of 1.

@@ -101,7 +101,7 @@ class Again(Exception):
 class Gradients(Protocol):
     """Sensitive: examples, and the gradients of their losses.
 
-    The gradient of an example must not depend on the others, not even in its last bits: the sensitivity rests on it.
+    The gradient of an example must not depend on the others, not even in its last bits: the sensitivity depends on it.
     """
 
     @property
@@ -129,7 +129,7 @@ class NoisySteps:
       - No gradient adds more than the clipping norm, whatever it holds.     test_clipped_gradients_never_exceed
       - An empty batch is a step like any other.      test_empty_batches_draw_noise
       - There are as many steps as the event says, and no more.              test_steps_end_with_the_event
-      - Drawing ahead changes no law.                 test_prefetching_changes_no_law
+      - Drawing ahead changes no draw.                test_prefetching_changes_no_draw
 
     Args:
         event: What all steps cost.
@@ -201,7 +201,7 @@ def clipped_sum(gradients: Gradients, parameters: Parameters, rows: Ints, clip_n
 def bounded(found: Mapping[str, Floats], clip_norm: float) -> dict[str, Floats]:
     """Returns factors between 0 and 1 after which no example's gradient exceeds clip_norm.
 
-    An example whose gradient is not finite, or would still be too long, counts for nothing.
+    An example whose gradient is not finite, or would still be too long, contributes nothing.
 
     >>> scales = bounded({"a": np.array([3.0, np.nan]), "b": np.array([4.0, 1.0])}, 1.0)
     >>> scales["a"].round(4).tolist()
@@ -222,7 +222,7 @@ def flattened(values: Mapping[str, npt.NDArray[Any]]) -> Floats:
 
 def split(values: Floats, like: Parameters, dtype: type[np.floating[Any]]) -> dict[str, npt.NDArray[Any]]:
     """Returns a vector as parameters of the given names and shapes."""
-    with np.errstate(over="ignore"):  # parameters that ran away are noise, and public
+    with np.errstate(over="ignore"):  # parameters that diverged are noise, and public
         cast = values.astype(dtype)
     ends = np.cumsum([value.size for value in like.values()])
     return {

@@ -1,4 +1,4 @@
-"""Model directories of the format before this one: what they need to learn again."""
+"""Upgrades model directories of the previous format, so that they can learn again."""
 
 import os
 from pathlib import Path
@@ -11,15 +11,15 @@ from reticent.released.contents import SETTINGS, foreign
 
 
 def upgrade(path: str | os.PathLike[str]) -> None:
-    """Makes a folder of the format before this one learn again: its ledger gets an identity and the list of releases.
+    """Upgrades a folder of the previous format: its ledger gets an identity and the list of releases.
 
-    Refuses where releases and ledger contradict each other. Releases stay as they are.
+    Refuses where releases and ledger contradict each other. Releases do not change.
     """
     folder = Path(path)
     with one_writer(folder):
         content = store.read_manifest(folder)
         if content["format"] == store.FORMAT:
-            raise errors.InvalidValue(f"{folder} is of the present format already.")
+            raise errors.InvalidValue(f"{folder} has the current format already.")
         settings = {name: content[name] for name in SETTINGS}
         releases = [store.read_release(folder, entry, None) for entry in content["releases"]]
         with Ledger.open(folder) as ledger:

@@ -1,4 +1,4 @@
-"""Which learner suits? Simulated on public or proxy data, at no cost, before any sensitive data is touched."""
+"""Compares learners by simulation on public or proxy data, at no cost, before any sensitive data is touched."""
 
 import math
 import time

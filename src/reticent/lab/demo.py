@@ -1,4 +1,4 @@
-"""The whole story on embedded data, offline: a hospital codes diagnoses, chapter by chapter."""
+"""A complete example on embedded data, offline: a hospital codes diagnoses, chapter by chapter."""
 
 import shutil
 import time
@@ -111,7 +111,7 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
 
 
 def _leak() -> list[label_attack.Result]:
-    results = label_attack.attack_labels(BUDGET, trials=4_000, fits=100)
+    results = label_attack.attack_labels(BUDGET, trials=4_000, trainings=100)
     return [results[0], *(r for r in results if r.remedy and r.game == label_attack.ALONE)]
 
 

@@ -1,4 +1,4 @@
 """Arithmetic, files and threads that know nothing about privacy and import nothing of reticent but its errors.
 
-Here live scaling of rows, high precision, atomic writes, progress bars and how threads wait.
+Contains scaling of rows, high precision, atomic writes, progress bars and how threads wait.
 """

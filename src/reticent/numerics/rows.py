@@ -3,7 +3,7 @@
 Guarantees:
   - Alone, among other rows, at any place, of any layout: the same bits.     test_norms_do_not_depend_on_other_rows,
                                                               test_scaled_rows_do_not_depend_on_other_rows
-  - No row decides whether a warning appears.                                test_odd_rows_are_scaled_silently
+  - No row decides whether a warning appears.                                test_extreme_rows_are_scaled_silently
 """
 
 from collections.abc import Sequence
@@ -51,11 +51,11 @@ def unit_rows(features: Floats) -> npt.NDArray[np.float64]:
     rows = np.array(features, dtype=np.float64, order="C")  # a row's bits must not depend on the layout
     with np.errstate(all="ignore"):
         squares = squared_norms(rows)
-        odd = np.flatnonzero(~((squares > 1e-200) & (squares < 1e200)))
-        if len(odd):  # so that squares neither overflow nor vanish
-            largest = np.max(np.abs(rows[odd]), axis=1, keepdims=True, initial=0.0)
-            rows[odd] = np.where(largest > 0, rows[odd] / largest, rows[odd])
-            squares[odd] = squared_norms(rows[odd])
+        extreme = np.flatnonzero(~((squares > 1e-200) & (squares < 1e200)))
+        if len(extreme):  # so that squares neither overflow nor vanish
+            largest = np.max(np.abs(rows[extreme]), axis=1, keepdims=True, initial=0.0)
+            rows[extreme] = np.where(largest > 0, rows[extreme] / largest, rows[extreme])
+            squares[extreme] = squared_norms(rows[extreme])
         lengths = np.sqrt(squares)
         rows /= np.where(lengths > 0, lengths, 1.0)[:, None]
     return rows

@@ -12,8 +12,8 @@ Seconds to encode 800 short texts with `minilm()` on two cores (wall clock / pro
     OMP_NUM_THREADS=1           3.1 / 3.1            3.2 / 3.1
 
 Beside several busy processes the default is far worse: 117 seconds in a run at a load of 6, where a passive wait took 8
-at a load of 5. So waiting is made passive, and the number of threads stays torch's own. That costs a little on a
-machine of one's own, and on a shared one its share and no more. Features are the same, to the last bit, in all rows.
+at a load of 5. So waiting is made passive, and the number of threads stays torch's own. That is slower on an
+idle machine, and much faster on a shared one. Features are the same, to the last bit, in all rows.
 """
 
 import os
@@ -31,7 +31,7 @@ def wait_passively() -> None:
     Guarantees:
       - Torch that is imported by us waits passively.                test_threads_wait_passively
       - A user's own setting is kept.                                test_a_setting_of_the_user_is_kept,
-                                                 test_threads_of_torch_that_the_user_imported_are_left_alone
+                                                 test_torch_that_the_user_imported_is_not_reconfigured
     """
     if "torch" not in sys.modules and not any(name in os.environ for name in _WAITING):
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"

@@ -30,7 +30,7 @@ class Public(Event):
 
 @dataclass(frozen=True)
 class NonPrivate(Event):
-    """Something private left without noise: costs infinity."""
+    """Something private was published without noise: costs infinity."""
 
 
 @dataclass(frozen=True, kw_only=True)

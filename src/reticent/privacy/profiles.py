@@ -73,7 +73,7 @@ def smallest_epsilon(curve: Callable[[float], float], target: float) -> float:
 
 @dataclass(frozen=True)
 class Unbounded:
-    """Something left without noise."""
+    """Something was published without noise."""
 
     def delta(self, epsilon: float) -> float:
         """1 at every epsilon."""

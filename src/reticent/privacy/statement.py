@@ -38,7 +38,7 @@ class Act:
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """What a ledger amounts to.
+    """What the spends of a ledger cost one person, and under which assumptions.
 
     Example:
         >>> print(Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=()).text().splitlines()[0])
@@ -65,7 +65,7 @@ class Statement:
 
     @property
     def not_covered(self) -> list[str]:
-        """What was done with sensitive data outside the guarantee, one sentence each."""
+        """What was done with sensitive data outside the guarantee, one sentence for each."""
         return [act.text for act in self.acts if act.text.startswith(UNCOVERED)]
 
     @cached_property
@@ -127,7 +127,7 @@ class Statement:
         ]
 
     def text(self) -> str:
-        """Returns the statement for people."""
+        """Returns the statement as text."""
         budget = self.budget
         lines = ["Privacy statement"]
         if not self.private:
@@ -167,7 +167,7 @@ def _tightness(cost: accounting.Cost) -> str:
 
 
 def rounded_up(epsilon: float | None) -> str:
-    """Returns an epsilon for people, rounded up to four digits after the point; None is infinity, as in JSON.
+    """Returns an epsilon as text, rounded up to four decimals; None is infinity, as in JSON.
 
     An excess of less than 1e-10 is taken for the rounding of float64.
 

@@ -19,7 +19,7 @@ TABLES: dict[str, Callable[[Path, Sequence[str]], Table]] = {".csv": read_csv, "
 
 
 def read(path: Path, columns: Columns, *, labelled: bool = True) -> Examples:
-    """Reads a file by its ending, or a folder with one subfolder of images per label; unlabelled ones may lie loose."""
+    """Reads a file by its ending, or a folder with one subfolder of images per label (none where unlabelled)."""
     if path.is_dir():
         if columns.person is not None:
             raise errors.InvalidValue(

@@ -8,7 +8,7 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 
 
 def read_folder(path: Path, *, labelled: bool) -> Examples:
-    """Returns paths of images; the label is the name of the folder they are in. Unlabelled ones may lie loose."""
+    """Returns paths of images; the label is the name of the folder they are in. Unlabelled ones need no subfolder."""
     files = sorted(f for f in path.glob("*/*") if _is_image(f) and not f.parent.is_symlink())
     if labelled:
         return Examples(files, [f.parent.name for f in files], None)

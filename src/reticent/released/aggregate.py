@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Logits:
-    """What one model says: logits of shape (n, len(rows)) for the labels in these rows, ascending."""
+    """The output of one model: logits of shape (n, len(rows)) for the labels in these rows, ascending."""
 
     rows: Ints
     values: Floats
@@ -51,7 +51,7 @@ def median(models: Sequence[Logits], rows: Ints) -> Floats:
 
 
 def entropy(models: Sequence[Logits], rows: Ints) -> Floats:
-    """Zhao et al. (2024), equation 11 with gamma = 1: logits added up, models that are sure of themselves weigh more.
+    """Zhao et al. (2024), equation 11 with gamma = 1: logits added up, confident models weigh more.
 
     >>> rows = np.array([0, 1])
     >>> sure, unsure = Logits(rows, np.array([[9.0, 0.0]])), Logits(rows, np.array([[0.0, 1.0]]))

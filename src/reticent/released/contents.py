@@ -1,4 +1,4 @@
-"""What a model directory says: its manifest and its ledger, and whether they belong together. For reading alone."""
+"""Reads the manifest and the ledger of a model directory, and checks that they belong together."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,14 +13,14 @@ SETTINGS = ("budget", "policy", "public_labels", "rule", "learner", "encoder")
 
 @dataclass(frozen=True)
 class Contents:
-    """What a folder says: settings, releases, and why nothing may be learned there, if so.
+    """What a folder holds: settings, releases, and the reason where nothing may be learned.
 
     Args:
         settings: As the ledger has them last, or the manifest where there is no ledger.
         releases: File and digest of each release.
         identity: Of the ledger.
         problem: Why nothing may be learned.
-        ledger: Whether what its ledger says is about these releases.
+        ledger: Whether the ledger belongs to these releases.
     """
 
     settings: dict[str, Any]
@@ -36,14 +36,14 @@ def read_contents(folder: Path) -> Contents:
     stored = Contents({name: content[name] for name in SETTINGS}, content["releases"], content["identity"])
     if not (folder / FILE_NAME).is_file():
         lost = (
-            f"{folder} has no ledger ({FILE_NAME}): nobody knows what was spent on it. It predicts, and learns "
-            "nothing. Restore the ledger from a backup."
+            f"{folder} has no ledger ({FILE_NAME}): what was spent on it is unknown. It can predict, but not "
+            "learn. Restore the ledger from a backup."
         )
         return replace(stored, problem=lost, ledger=False)
     try:
         with LedgerFile.open(folder) as ledger:
             if ledger.version == FIRST_VERSION:
-                older = f"{folder} was written by an earlier version of reticent. It predicts; to learn on, upgrade it"
+                older = f"{folder} was written by an earlier version of reticent. It can predict; to learn, upgrade it"
                 return replace(stored, problem=f"{older} once: reticent upgrade {folder}")
             if ledger.identity != stored.identity or ledger.releases[: len(stored.releases)] != stored.releases:
                 return replace(stored, problem=foreign(folder), ledger=False)
@@ -67,5 +67,5 @@ def foreign(folder: Path | None) -> str:
     """Returns the refusal of a ledger that does not belong to the releases."""
     return (
         f"The ledger of {folder} does not belong to its releases: it is another model's, or an older copy. The model "
-        "predicts, and learns nothing. Restore ledger and releases from one backup."
+        "can predict, but not learn. Restore ledger and releases from one backup."
     )

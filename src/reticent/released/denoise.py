@@ -1,4 +1,4 @@
-"""Post-processing of noisy sums: free of charge, since sums and their noise are public.
+"""Post-processing of noisy sums: it costs nothing, since sums and their noise are public.
 
 A block is the noisy sum of one label in one task. `Blocks` holds all of them; a combination turns them into one weight
 vector per label, to be scored by its product with a unit feature.
@@ -14,8 +14,8 @@ from scipy.stats import chi2, gamma
 Floats = npt.NDArray[np.floating]
 
 # A label's weight is divided by its debiased norm. Its square is known to within the deviation of the energy of pure
-# noise, so no signal is taken to be smaller than three of these: else a label whose noise came out short would win
-# everywhere. Against a floor of 2 % of the energy: up to 5 points more on ICD-10-CM, never half a point less anywhere.
+# noise, so no signal is taken to be smaller than three of these: else a label whose noise happens to be small would
+# win everywhere. Against a floor of 2 % of the energy: up to 5 points more on ICD-10-CM, nowhere half a point less.
 _DEVIATIONS = 3.0
 # Expected share of empty labels among those that may win.
 _FALSE_SHARE = 0.5
@@ -51,8 +51,8 @@ def rank_one(blocks: Blocks) -> Floats:
 
     A label's blocks are n_t mu + noise, so whitened by their noise they have rank one: the top eigenvector of their
     Gram matrix, clipped at zero, weighs the tasks. The squared norm of w overstates the signal by width times noise^2,
-    which is taken off; else a label with more noise had smaller scores and would never win. Labels that look like noise
-    may not win when there are many of them (`may_win`).
+    which is taken off; otherwise a label with more noise would have smaller scores and never win. Labels that look like
+    noise may not win when there are many of them (`may_win`).
     """
     width = blocks.sums.shape[2]
     whitened = blocks.sums / blocks.noise[:, :, None]
@@ -79,7 +79,7 @@ def may_win(
 
     `top` is the largest eigenvalue of each label's whitened Gram matrix. Empty labels are counted from below: twice
     those in the lower half of what pure noise gives, and all labels without blocks. Where hardly any look empty, all
-    labels may win: a thinly spread class must not be lost to a guard against labels that are not there.
+    labels may win: a class with few examples must not be lost to a check against empty labels.
     """
     p = noise_tail(top, tasks, width)
     empty = (space - len(p)) + min(len(p), 2 * int((p > 0.5).sum()))
@@ -95,7 +95,7 @@ def noise_tail(top: npt.NDArray[np.float64], tasks: npt.NDArray[np.int64], width
     """Returns the chance that pure noise has a larger top eigenvalue: chi-square for one task, else Tracy-Widom.
 
     Tracy-Widom by a shifted gamma (Chiani 2014), centred and scaled as by Johnstone (2001); for few tasks up to twice
-    too large, which a guard can bear. test_noise_tail_is_calibrated
+    too large, which this use tolerates. test_noise_tail_is_calibrated
     """
     t = np.maximum(tasks, 1).astype(np.float64)
     centre = (np.sqrt(width - 1) + np.sqrt(t)) ** 2

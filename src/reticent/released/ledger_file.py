@@ -1,7 +1,7 @@
-"""Reading a ledger: every row verified, and what all of them amount to. Writing one is the gate's.
+"""Reading a ledger: verifies every row, and adds up what was spent. Only the gate writes to one.
 
-A ledger is one SQLite file. Every row carries the hash of the row before it, so an edit shows; a row is never changed
-or removed. Nothing in it is sensitive: it may be read wherever a model is.
+A ledger is one SQLite file. Every row carries the hash of the row before it; a row is never changed or removed.
+Nothing in it is sensitive: it may be read wherever a model is.
 """
 
 import contextlib
@@ -31,8 +31,8 @@ class LedgerFile:
     """What was spent, row by row, for reading.
 
     Guarantees:
-      - Rows cannot be changed or removed unnoticed, except from the end.         test_edited_row_is_noticed
-      - Reading changes nothing in the folder.                                    test_reading_leaves_the_folder_alone
+      - An edit that does not recompute the chain is noticed.                     test_edited_row_is_noticed
+      - Reading changes nothing in the folder.  test_reading_changes_nothing_in_the_folder
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
@@ -109,7 +109,7 @@ class LedgerFile:
         return found
 
     def statement(self) -> Statement:
-        """Returns what the ledger amounts to now, rows of other processes included."""
+        """Returns what has been spent so far, rows of other processes included."""
         with self._lock, explained(self._path):
             self._refresh()
             return self._statement()
@@ -189,7 +189,7 @@ def connect(file: Path | None, mode: str) -> sqlite3.Connection:
     """Opens the database, in memory for None."""
     target = ":memory:" if file is None else f"file:{quote(str(file.absolute()))}?mode={mode}"
     if mode == "ro" and file is not None and not file.with_name(f"{file.name}-wal").exists():
-        target += "&immutable=1"  # nobody is writing: leave no working files beside it
+        target += "&immutable=1"  # no process is writing: leave no working files beside it
     with explained(file):
         db = sqlite3.connect(target, uri=True, isolation_level=None, timeout=10.0, check_same_thread=False)
         try:

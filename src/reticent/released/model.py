@@ -28,7 +28,7 @@ class Scorer:
     Args:
         rows: Labels that may win, by their rows in the label space, ascending.
         rest: Labels that were learned but may not win; they follow, each with the score `otherwise`.
-        otherwise: What every label scores that is not in `rows`.
+        otherwise: The score of every label that is not in `rows`.
         embed: From inputs and an encoder (None for features) to one entry per example.
         score: From embedded examples to scores of shape (n, len(rows)).
     """
@@ -73,7 +73,7 @@ class Model:
         return known
 
     def with_release(self, release: Release) -> "Model":
-        """Returns the model that also knows this release; the label space is not gone through again."""
+        """Returns the model with one more release, without going through the label space again."""
         model = replace(self, releases=(*self.releases, release))
         model.__dict__["labels"] = self.labels.union(release.labels)
         return model
@@ -115,8 +115,8 @@ class Model:
     def answers(self, inputs: Any, encoder: Encode | None) -> Ints:
         """Returns the row of the best label of each example, -1 for none; one at a time.
 
-        A product's last bits depend on where in its block a row stands, so in blocks one example could change the
-        answers to others. Here an answer depends on its own example alone.
+        The last bits of a product depend on the position of a row in its block, so in blocks one example could change
+        the answers to others. Here an answer depends on its own example alone.
         """
         scorer = self._scorer
         embedded = scorer.embed(inputs, encoder)

@@ -20,7 +20,7 @@ MANIFEST = "manifest.json"
 LABELS = "labels.json"
 RELEASES = "releases"
 FORMAT = 4
-UPGRADED = 3  # the format before: it predicts as it is, and learns after an upgrade
+UPGRADED = 3  # the previous format: it can predict, and must be upgraded to learn
 _FILES = re.compile(rf"{re.escape(LABELS)}|{RELEASES}/[A-Za-z0-9][A-Za-z0-9._-]*\.safetensors")
 _NAMES = "labels"
 _LEDGER = "ledger"
@@ -48,7 +48,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _of_format_3(content: dict[str, Any]) -> dict[str, Any]:
-    """Format 3 had no identity, and another name for the rows of a head that no example has."""
+    """Format 3 had no identity, and another name for the decoy rows of a head."""
     learner = content["learner"]
     if learner is not None and "others" in learner:
         learner = {("decoys" if name == "others" else name): value for name, value in learner.items()}

@@ -18,7 +18,7 @@ def model_page(title: str, *, releases: Sequence[Release], known: Collection[Lab
         title: Plain text.
         releases: What was published, in order.
         known: Every label that the model can answer with; the page says how many there are.
-        statement: What the ledger amounts to.
+        statement: What the ledger says was spent.
 
     Example:
         >>> from reticent import Budget

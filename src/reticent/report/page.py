@@ -50,7 +50,7 @@ def paragraph(text: str, *, kind: str = "") -> str:
 
 
 def preformatted(text: str) -> str:
-    """Returns text as it is, in fixed width."""
+    """Returns text unchanged, in fixed width."""
     return f"<pre>{html.escape(text)}</pre>"
 
 

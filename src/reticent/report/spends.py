@@ -1,4 +1,4 @@
-"""What was spent, for pages: events in words, a ledger as a table, a statement as it is."""
+"""What was spent, for pages: events in words, a ledger as a table, a statement as text."""
 
 import re
 from collections.abc import Iterable, Mapping

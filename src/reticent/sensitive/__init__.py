@@ -1,4 +1,4 @@
-"""Sensitive: what may touch private examples. What leaves goes through the gate.
+"""Sensitive: what may touch private examples. Only the gate publishes anything of them.
 
-Here live tasks, whose examples they hold, what is computed of them (gradients, cached features), and learners.
+Contains tasks and their persons, what is computed from examples (gradients, cached features), and learners.
 """

@@ -61,7 +61,7 @@ class Cache:
     Guarantees:
       - Its files can be read by their owner alone (0600), and so can a folder that it makes (0700); a folder that was
         there keeps its mode.                 test_cache_is_private_and_wiped, test_a_folder_of_the_user_keeps_its_mode
-      - A link in place of its file is refused.                                  test_a_link_is_no_cache
+      - A link in place of its file is refused.  test_a_symbolic_link_is_refused_as_cache
       - A wiped cache leaves no file of its own behind, and touches no other.    test_cache_is_private_and_wiped
     """
 

@@ -26,14 +26,15 @@ class AdapterGradients:
     Guarantees:
       - Gradients are those of single examples by autograd, over adapter and head together.
                                         test_film_sums_single_examples, test_lora_sums_single_examples
-      - An example's gradient is the same, to the bit, whatever else is in the batch: micro-batches have as many rows
-        as its shape says, filled up with copies, and never more than the encoder says.
-                                        test_adapter_blocks_change_nothing, test_micro_batches_keep_the_encoders_limit
+      - An example's gradient is the same, to the bit, whatever else is in the batch.
+                                        test_adapter_blocks_change_nothing
+      - Micro-batches have as many rows as the shape of an example says, filled up with copies, and never more than the
+        encoder says.                   test_micro_batches_keep_the_encoders_limit
       - Layers that let examples influence each other are refused, on a public example. test_mixing_layers_are_refused
-      - Where a gradient depends on a row's place or on the other rows, as far as public examples of its shape show,
-        examples of that shape go through one by one.                   test_bits_that_depend_on_the_place_are_noticed,
-                                                                        test_rows_that_mix_below_the_layers_are_noticed
-      - What cannot be encoded counts for nothing, silently.            test_bad_examples_count_for_nothing
+      - Examples of a shape are computed one by one where public examples of that shape show that a gradient depends on
+        its position or on the other rows. test_bits_that_depend_on_the_place_are_noticed
+      - That holds also for what mixes rows below the adapted layers. test_rows_that_mix_below_the_layers_are_noticed
+      - What cannot be encoded contributes nothing, silently.           test_unusable_examples_contribute_nothing
 
     Args:
         backend: A loaded encoder.
@@ -102,7 +103,7 @@ class AdapterGradients:
             block = self._block(head, values, stacked(batch, count), labels)
         except Exception as error:
             if isinstance(error, ImportError) or out_of_memory(error):
-                raise  # says something about the machine, not about an example
+                raise  # it is about the machine, not about an example
             if len(batch) > 1:
                 for place, item in enumerate(batch):
                     yield from self._of_batch(head, values, [item], labels[place : place + 1], count)
@@ -176,7 +177,7 @@ class AdapterGradients:
             raise errors.InvalidValue(_ONE_BY_ONE)
 
     def _tells_rows_apart(self, item: Item, count: int) -> bool:
-        """Says whether gradients of public examples of this shape are the same at every place, beside any others."""
+        """Returns whether gradients of public examples of this shape are the same in every row, beside any others."""
         one, other = _public_like(self._public, item), _public_like(self._public, item, turned=True)
         copies = self._recorded(self._adapted, stacked([one], count), count, _every_row)
         mixed = [
@@ -221,7 +222,7 @@ class _Rows:
     def __call__(self, item: Item) -> int:
         self._last = shape = shapes(item)
         if shape not in self._fit:
-            try:  # on zeros: values may not matter
+            try:  # on zeros: values must not matter
                 saved = self._saved(tuple(np.zeros((1, *array.shape), array.dtype) for array in item))
             except Exception:
                 saved = self._memory
@@ -241,7 +242,7 @@ class _Rows:
         return self._known[shape, count]
 
     def shrink(self) -> None:
-        """Halves the micro-batches of the shape that did not fit; what does not fit alone counts for nothing.
+        """Halves the micro-batches of the shape that did not fit; what does not fit alone contributes nothing.
 
         Other shapes keep theirs: a long example must not change how short ones are added up.
         """

@@ -42,7 +42,7 @@ def _bits(width: int) -> int:
 def _product(left: Snapped, right: Snapped) -> Floats:
     """Returns rows of left times rows of right.
 
-    Matrix products of floats depend, in their last bits, on how many rows there are and where a row stands. Then one
+    Matrix products of floats depend, in their last bits, on how many rows there are and on a row's position. Then one
     example more changes what the others contribute, and the sensitivity is not the clipping norm. Here all partial sums
     are whole numbers below 2^53, exact in any order, so a row's product is a function of that row.
     """
@@ -95,8 +95,8 @@ class HeadGradients:
     Guarantees:
       - Gradients are those of single examples by autograd.             test_head_sums_single_examples
       - An example's gradient is the same, to the bit, whatever else is in the batch.  test_head_blocks_change_nothing
-      - Features that are not finite and labels outside 0..classes-1 count for nothing, silently.
-                                                                        test_bad_examples_count_for_nothing
+      - Features that are not finite and labels outside 0..classes-1 contribute nothing, silently.
+                                                                        test_unusable_examples_contribute_nothing
 
     Args:
         features: Shape (n, K), float32.

@@ -26,12 +26,12 @@ def noisy_accuracy(
     """Returns the share of right answers with noise, and writes its price to the ledger first.
 
     Each example is the vector (right, 1)/sqrt(2) of norm at most 1; both sums leave with Gaussian noise. What cannot be
-    read is answered wrongly, or by luck rightly, but never raises.
+    read counts as one answer, right or wrong, and never raises.
 
     Guarantees (with the assumptions of the budget):
       - (epsilon, delta of the budget)-DP for the people in the test set.   test_private_accuracy_is_paid_for
       - Spent before anything is drawn.                                     test_private_accuracy_spends_before_it_draws
-      - Refuses by shapes and types alone, never by a row.                  test_private_accuracy_never_tells_of_a_row
+      - Refuses by shapes and types alone, never by a row.                  test_private_accuracy_raises_for_no_row
       - An answer depends on its own example alone, to the bit.             test_answers_depend_on_their_example_alone
       - One person counts for as many examples as the budget says.          test_private_accuracy_bounds_persons
     """
@@ -52,7 +52,7 @@ def noisy_accuracy(
 def accuracy_event(budget: Budget, epsilon: float) -> events.Gaussian:
     """Returns what one noisy accuracy costs, at the delta and under the adjacency of the budget.
 
-    Whether the people may be in other tasks too is the ledger's business: it adds up.
+    The ledger adds up what persons lose who are in other tasks too.
     """
     part = Budget.from_json({**budget.to_json(), "epsilon": epsilon, "tasks_per_person": 1})
     return events.Gaussian(

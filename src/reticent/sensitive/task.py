@@ -9,12 +9,12 @@ from reticent.sensitive.persons import first_of_each
 
 
 class Task:
-    """Inputs, labels and optional person ids of one task. Shows nothing, has no length, cannot be stored.
+    """Inputs, labels and optional person ids of one task. Never prints its contents, has no length, cannot be stored.
 
     Guarantees:
       - Its representation is the same for every task; it has no length and cannot be pickled or copied.
-                                                                           test_task_shows_nothing
-      - While it has person ids its examples cannot be read: only `capped` leads to them, so a learner that forgets to
+                                                                           test_task_repr_hides_its_contents
+      - While it has person ids its examples cannot be read: only `capped` returns them, so a learner that forgets to
         bound persons fails before it has seen a row.                      test_persons_are_bounded_before_reading
       - Errors are read from metadata (number of dimensions, lengths), never from a scan of rows.
                                                                            test_tasks_are_refused_by_metadata

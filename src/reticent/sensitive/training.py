@@ -20,7 +20,7 @@ from reticent.released.optimizers import Adam, Sgd
 
 
 class Draws(Protocol):
-    """What draws: a permit of the gate, or of one run of a private selection."""
+    """A permit of the gate, or of one run of a private selection."""
 
     def draw(self, mechanism: Mechanism[Gradients, Steps], value: Gradients) -> Steps:
         """Draws a mechanism that was paid for."""

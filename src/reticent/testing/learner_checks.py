@@ -24,7 +24,7 @@ from reticent.sensitive.task import Task
 _RARE = "a label with one example"
 _LABELS = ("a", "b", "c")
 _EACH = 400
-_ODD: tuple[object, ...] = (None, math.nan, ["a list"], ("a", object()), 7, b"bytes", _RARE)
+_INVALID_LABELS: tuple[object, ...] = (None, math.nan, ["a list"], ("a", object()), 7, b"bytes", _RARE)
 _WIDTH = 8
 
 # From labels to a task with one example of each label; the name is public.
@@ -49,8 +49,8 @@ def check_learner(
     """Checks that a learner keeps the protocol: it spends before it draws, and only noisy values follow the data.
 
     Guarantees:
-      - The learners of this library pass.                     test_learners_pass
-      - Each broken twin fails, with a sentence of its own.    test_broken_learners_fail
+      - The learners of this library pass.                     test_shipped_learners_pass
+      - Each broken twin fails, with its own message.    test_broken_learners_fail
 
     What it checks, under each policy:
       - A ledger that refuses stops the task before any noise is drawn.
@@ -58,7 +58,7 @@ def check_learner(
       - A task with persons is read through the gate, which bounds what each contributes.
       - With public labels, neighbours and an empty task give the same names, shapes and dtypes.
       - No label is released that the data does not have, nor one with a single example; none where labels are public.
-      - NaN, infinity, labels that are none and empty tasks raise nothing and warn of nothing.
+      - NaN, infinity, invalid labels and empty tasks cause no exception and no warning.
       - The learner is a frozen value, and is the same value after a task.
       - Its rule turns one and two releases into one score per example and label.
 
@@ -82,13 +82,13 @@ def check_learner(
         suite.check_spends()
         suite.check_persons()
         suite.check_shapes()
-        suite.check_odd_examples()
+        suite.check_unusable_examples()
         suite.check_rule()
         _require(suite.fields() == before, "The learner changes while it learns: state belongs in its releases.")
 
 
 class _Watched(NoiseSource):
-    """A source that knows whether it was asked for noise."""
+    """A source that records whether it was asked for noise."""
 
     asked = False
 
@@ -141,7 +141,7 @@ class _LearnerSuite:
         except errors.BudgetExceeded:
             refused = True
         _require(not source.asked, "Noise is drawn before it is paid for.")
-        _require(refused, "The learner goes on when the ledger refuses.")
+        _require(refused, "The learner continues after the ledger has refused.")
 
     def check_spends(self) -> None:
         for noise in (NoiseSource.from_os(), NoiseSource.seeded(1)):
@@ -177,11 +177,11 @@ class _LearnerSuite:
             if release.labels == releases[0].labels:
                 _require(_shapes(release) == _shapes(releases[0]), "Shapes of the parameters follow the data.")
 
-    def check_odd_examples(self) -> None:
+    def check_unusable_examples(self) -> None:
         usual = self.make_task(self.everyone, "task")
         tasks = {
-            "labels that are none": self.make_task((*self.everyone, *_ODD), "task"),
-            "nothing but such labels": self.make_task(_ODD, "task"),
+            "invalid labels": self.make_task((*self.everyone, *_INVALID_LABELS), "task"),
+            "nothing but invalid labels": self.make_task(_INVALID_LABELS, "task"),
             "an empty task": self.make_task((), "task"),
         }
         if isinstance(usual.inputs, np.ndarray) and usual.inputs.dtype.kind == "f":
@@ -195,7 +195,7 @@ class _LearnerSuite:
                 try:
                     release = self.learn(task)
                 except Exception as error:
-                    raise AssertionError(f"The learner raises or warns on {name}: that tells of the data.") from error
+                    raise AssertionError(f"The learner raises or warns on {name}: that reveals the data.") from error
             finite = all(np.isfinite(value).all() for value in release.parameters.values())
             _require(finite, f"Parameters are not finite after {name}.")
 

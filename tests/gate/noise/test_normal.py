@@ -14,13 +14,13 @@ SIGMAS = [0.3, 0.5, 1.0, 7.3, 1000.0, 3.73 * 2**20, 4.0 * 2**24, 2.0**32, 1.7 * 
 
 
 def settled(words: np.ndarray, sigma: float, source: NoiseSource) -> np.ndarray:
-    """Every word by the exact path."""
+    """Every word settled in high precision."""
     exact = [source._settle(w, sigma) if w >= 0 else -source._settle(~w, sigma) for w in words.tolist()]
     return np.array(exact, dtype=np.int64)
 
 
 def rounded_by_scipy(words: np.ndarray, sigma: float, source: NoiseSource) -> np.ndarray:
-    """The slow oracle: SciPy's quantile, with a wide margin around half-integers for the exact path."""
+    """The slow oracle: SciPy's quantile, with a wide margin around half-integers for high precision."""
     z = sigma * np.abs(ndtri(np.abs(words * 2.0**-64)))
     with np.errstate(invalid="ignore"):  # a word of zeros is infinity
         doubtful = (np.abs(z - np.rint(z)) >= 0.5 - 1e-14 * sigma) | (z >= 4.6 * sigma)
@@ -135,7 +135,7 @@ def test_one_wrong_coefficient_is_noticed(octave, column, exact_quantiles):
 
 
 def test_the_bound_is_small():
-    """A draw is left to the exact path with probability 2 * sigma * bound: one in six million at sigma = 4 * 2^24."""
+    """A draw needs high precision with probability 2 * sigma * bound: one in six million at sigma = 4 * 2^24."""
     bound = normal.pieces()[1]
     chances = np.append(2.0 ** (np.arange(normal.OCTAVES) - normal.OCTAVES), 0)
     assert (bound * chances).sum() < 1.5e-15

@@ -15,7 +15,7 @@ from tests.conftest import ALPHA
 
 
 def rounded_pmf(k: np.ndarray, sigma: float) -> np.ndarray:
-    """The exact law of round(N(0, sigma^2)), each side from its own tail."""
+    """The exact distribution of round(N(0, sigma^2)), each side from its own tail."""
     k = np.abs(k)
     law: np.ndarray = np.where(
         k == 0, norm.cdf(0.5 / sigma) - norm.cdf(-0.5 / sigma), norm.sf((k - 0.5) / sigma) - norm.sf((k + 0.5) / sigma)
@@ -52,7 +52,7 @@ def test_one_percent_less_noise_is_rejected(sigma, rng):
 
 @pytest.mark.parametrize("sigma", [0.4, 2.0, 50.0])
 def test_exact_path_alone_follows_the_pmf(sigma, rng):
-    """Every draw settled in high precision: the road that the fast path falls back on."""
+    """Every draw settled in high precision, which the fast path uses where it cannot decide."""
     words = rng.words(10_000).view(np.int64).tolist()
     draws = np.array([rng._settle(w, sigma) if w >= 0 else -rng._settle(~w, sigma) for w in words])
     assert fits(draws, sigma)

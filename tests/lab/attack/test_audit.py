@@ -74,17 +74,17 @@ def played(
 def test_training_stays_within_its_claim():
     found = played(training(1.0))
     assert found.verdict == games.CONSISTENT, found
-    # not a straw man: with this many games the bound is above zero
+    # the attack is not trivial: with this many games the bound is above zero
     assert 0.05 < found.epsilon_lower_bound <= found.claimed == pytest.approx(1.0, abs=1e-3)
     assert found.accuracy < found.limit == pytest.approx((np.e + DELTA) / (1 + np.e), abs=1e-3)
 
 
-def test_half_the_noise_is_found_out():
+def test_half_the_noise_is_detected():
     real = training(1.0)
     assert played(real, told=half_the_noise(real)).verdict == games.VIOLATED
 
 
-def test_missing_clipping_is_found_out():
+def test_missing_clipping_is_detected():
     real = training(1.0)
     assert played(real, Canary(clipped=False), trials=1_000).verdict == games.VIOLATED
     assert played(real, Canary(norm=1.0), trials=1_000).verdict == games.CONSISTENT
@@ -176,7 +176,7 @@ def test_configurations_are_consistent(learner, policy, count):
         assert 0 <= result.epsilon_lower_bound <= result.claimed <= 4.0 + 1e-3
 
 
-def test_people_with_several_examples_are_audited():
+def test_persons_with_several_examples_are_audited():
     budget = rt.Budget(epsilon=4.0, delta=DELTA, examples_per_person=2, tasks_per_person=2)
     found = audit.audit(rt.Cosine(), PUBLIC, budget, trials=1_000)
     assert found.verdict == games.CONSISTENT
@@ -206,7 +206,7 @@ class Broken:
         return replace(release, event=honest)
 
 
-def test_broken_learners_are_found_out():
+def test_broken_learners_are_detected():
     budget = rt.Budget(epsilon=4.0, delta=DELTA)
     noisy = audit.audit(Broken(times=4.0), PUBLIC, budget, trials=500)
     assert noisy.verdict == games.VIOLATED, noisy

@@ -16,7 +16,7 @@ BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
 @pytest.fixture(scope="module")
 def results():
-    return label_attack.attack_labels(BUDGET, trials=20_000, fits=60)
+    return label_attack.attack_labels(BUDGET, trials=20_000, trainings=60)
 
 
 def test_labels_from_the_data_always_lose(results):
@@ -44,7 +44,7 @@ def test_every_remedy_stays_within_the_bound(results):
 
 
 def test_the_attack_is_as_strong_as_theory_says(results):
-    """Not a straw man: the measured accuracy is the best possible one for what is published."""
+    """The attack is not weak: the measured accuracy is the best possible one for what is published."""
     seen = {(r.target, r.game): r for r in results if r.remedy}
     for kind in (events.OptimalSelection, events.TruncatedGeometric, events.LaplaceThreshold):
         event = kind(epsilon=1.0, delta=1e-5)
@@ -67,7 +67,7 @@ def test_the_attack_is_as_strong_as_theory_says(results):
 
 
 def test_the_game_catches_a_broken_remedy():
-    """Half the noise: the same game goes past the bound."""
+    """Half the noise: the same game exceeds the bound."""
     honest = SelectLabels(events.OptimalSelection(epsilon=1.0, delta=1e-5))
     broken = SelectLabels(dataclasses.replace(honest.event, epsilon=2.0))
     joined = np.random.default_rng().integers(2, size=20_000).astype(bool)
@@ -101,7 +101,7 @@ def test_lower_bounds_do_not_exceed_the_truth():
 
 
 def test_clopper_pearson_covers():
-    """The chance that the truth is inside, added up exactly over all outcomes; and the limits are not idle."""
+    """The chance that the truth is inside, added up exactly over all outcomes; and the limits are not too wide."""
     from scipy.stats import binom
 
     limits = [confidence.clopper_pearson(wins, 60, 0.05) for wins in range(61)]

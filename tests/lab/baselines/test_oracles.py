@@ -71,7 +71,7 @@ def test_heads_of_the_oracle_pay_for_their_training():
 
 
 @pytest.mark.parametrize("learner", [NoPrivacy(), LabelOracle(), OracleHeads(PEFT)])
-def test_no_ordinary_ledger_accepts_them(learner):
+def test_ordinary_ledgers_refuse_non_private_learners(learner):
     model = rt.ContinualClassifier(learner=learner, labels=rt.ReleasedLabels(), budget=BUDGET)
     with pytest.raises(errors.BudgetExceeded):
         model.learn_task(FEATURES, LABELS, name="march")

@@ -58,7 +58,7 @@ def test_desai_is_accounted_as_in_the_paper():
     training, memory = learner.events(BUDGET, rate=0.2, steps=30)
     assert (training.steps, memory.steps) == (30, 9 * 30)
     assert memory.noise_multiplier > training.noise_multiplier
-    for event in (training, memory):  # each for people of its own: parallel
+    for event in (training, memory):  # each for other persons: parallel
         assert accounting.epsilon(event, BUDGET.delta) == pytest.approx(BUDGET.epsilon, rel=1e-3)
         assert accounting.within(event, BUDGET)
     model = experiment(learner, SPACE, budget=BUDGET)

@@ -216,7 +216,7 @@ def given(tmp_path: Path, data: Data) -> Given:
     ("labels", "size", "gone"),
     [("remap-parent", 10, "branch"), ("remap-unknown", 9, "unknown"), ("remap-drop", 8, None)],
 )
-def test_a_fifth_of_the_labels_is_not_public(labels, size, gone):
+def test_remapping_takes_a_fifth_of_the_labels_as_not_public(labels, size, gone):
     data = clusters(parents=PARENTS)
     policy = policy_of(a_run(labels=labels), data)
     assert isinstance(policy, rt.PublicLabels)
@@ -320,7 +320,7 @@ def test_one_task_forgets_nothing(place):
 
 
 @pytest.mark.parametrize("name", ["mine", "Mine", "made"])
-def test_a_learner_of_ones_own(place, name):
+def test_a_custom_learner(place, name):
     """An object, a class or a function: all are the same as ours here, with noise of their own."""
     result = result_of(a_run(learner=f"tests.lab.learners:{name}"), place)
     assert result["status"] == "done"
@@ -490,7 +490,7 @@ def write_texts(file: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_csv_file_of_ones_own(tmp_path):
+def test_a_custom_csv_file(tmp_path):
     file = write_texts(tmp_path / "mine.csv")
     result = result_of(
         a_run(data=str(file), text="words", label="topic", tasks=2), Workspace(tmp_path, tmp_path / "out")

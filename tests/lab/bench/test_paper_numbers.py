@@ -42,7 +42,7 @@ def test_every_table_has_all_its_numbers():
         ("datafig6", {"epsilon": 8, "learner": "peft", "labels": "released", "ratio": 100}, (84.8, 86.0, 86.1)),
     ],
 )
-def test_spot_medians(table, where, numbers):
+def test_selected_medians_of_the_paper(table, where, numbers):
     assert [(v.low, v.middle, v.high) for v in find(table, where)] == [numbers]
 
 
@@ -60,7 +60,7 @@ def test_spot_medians(table, where, numbers):
         ("five-datasets", {"learner": "naive", "epsilon": 8, "metric": "forgetting"}, 90.0, 2.0),
     ],
 )
-def test_spot_means(table, where, mean, std):
+def test_selected_means_of_the_paper(table, where, mean, std):
     assert [(v.middle, v.std) for v in find(table, where)] == [(mean, std)]
 
 
@@ -104,7 +104,7 @@ MEANINGS = {
 
 
 @pytest.mark.parametrize("words", MEANINGS)
-def test_fields_say_what_the_row_says(words):
+def test_fields_match_the_words_of_their_row(words):
     field, meaning = MEANINGS[words]
     named = [v for v in ALL if words in v.row + ","]
     assert named
@@ -138,7 +138,7 @@ def test_unknown_keys_and_tables_are_refused():
 # --- against the paper's own source: number by number, both ways
 
 
-def test_the_source_of_the_paper_says_the_same():
+def test_numbers_match_the_source_of_the_paper():
     files = sorted(PAPER.glob("*.txt"))
     if not files:
         pytest.skip("the paper's LaTeX is not next to this repository")

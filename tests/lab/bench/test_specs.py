@@ -18,7 +18,7 @@ GRID = 'data = "clinc150"\nlearner = "cosine"\n'
 def test_every_packaged_spec_says_what_it_runs(name):
     found = spec(name)
     assert found.name == name
-    assert found.title != name  # for people
+    assert found.title != name  # a readable title
     assert (found.kind == "grid") == bool(found.runs)
     assert len({run.digest for run in found.runs}) == len(found.runs)
     assert {run.data for run in found.runs} <= set(datasets.NAMES)

@@ -201,7 +201,7 @@ def test_notes_name_the_origin_of_runs_made_elsewhere():
 # --- where ours is behind
 
 
-def test_ours_is_behind_exactly_where_it_is():
+def test_every_place_where_ours_is_behind_is_listed():
     mine = read("mine", GRID.replace('"clinc150"', '["clinc150", "icd10cm"]'))
     ours = {
         ("clinc150", "base"): 0.5,

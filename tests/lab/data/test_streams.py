@@ -22,7 +22,7 @@ def test_uniform_streams_spread_the_blurry_half():
     assert abs(table[spread] - 100).max() < 60
 
 
-def test_ratio_is_the_chance_to_leave_home_included():
+def test_ratio_is_the_chance_of_a_uniform_task():
     table = Stream(tasks=5, ratio=0.5, blurry=1.0, seed=3).examples(LABELS)
     at_home = table.max(axis=1).mean() / 500
     assert at_home == pytest.approx(0.5 + 0.5 / 5, abs=0.02)
@@ -46,7 +46,7 @@ def test_homes_do_not_depend_on_blurriness_nor_on_examples():
     assert dict(zip(np.unique(LABELS).tolist(), most.tolist(), strict=True)) == homes
 
 
-def test_a_blurry_class_has_most_at_home():
+def test_a_blurry_class_has_most_examples_in_its_home_task():
     assert Stream(tasks=5, seed=3).of_a_blurry_class(LABELS) == []
     by_task = Stream(tasks=5, ratio=0.5, seed=3).of_a_blurry_class(LABELS)
     assert sum(by_task) == pytest.approx(500)

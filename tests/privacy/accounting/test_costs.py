@@ -30,7 +30,7 @@ def test_replacing_costs_more_than_adding(event):
     cost = accounting.cost(event, 1e-4)
     assert cost.epsilon < cost.replace_one
     twice = accounting.epsilon(events.compose(event, event), 1e-4)
-    assert cost.replace_one >= twice * 0.99  # two people's worth, at least nearly
+    assert cost.replace_one >= twice * 0.99  # nearly twice the cost of one person
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda e: type(e).__name__)

@@ -18,7 +18,7 @@ from reticent.numerics import precision
 
 Floats = npt.NDArray[np.float64]
 
-# Tail probabilities below 2^-OCTAVES (one draw in 30 million) are left to the exact path.
+# Tail probabilities below 2^-OCTAVES (one draw in 30 million) are settled in high precision.
 OCTAVES = 26
 _PIECE_BITS = 6
 _PIECES = 1 << _PIECE_BITS

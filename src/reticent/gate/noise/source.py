@@ -30,7 +30,7 @@ _CHUNK = 1 << 14
 _ZEROS = bytes(8 * _CHUNK)
 _WORD = 2.0**-64
 # A draw is decided in float64 unless it lies as close to a half-integer as `normal.pieces` bounds the error of its
-# octave (1e-15 to 3e-12 standard deviations). A hair more, on the grid, covers the arithmetic of this comparison.
+# octave (1e-15 to 3e-12 standard deviations). A small margin on the grid covers the arithmetic of this comparison.
 _NEAR_HALF = 0.5 - 2.0**-50
 _LARGEST_SIGMA = 2.0**52
 # Error of a probability computed with 64 bits more than were drawn, in units of the last bit drawn: far below this.
@@ -48,7 +48,7 @@ class NoiseSource:
       - It is a function of the random bits alone, whatever the error of float64.   test_same_integers_as_by_scipy
       - `coins` compare 256 bits with a probability given to 256 bits.   test_coins_are_exact_in_the_tail
       - `below` and `successes` have exactly the probabilities they are given: what float64 cannot decide is decided in
-        high precision, with more bits.                                  test_both_roads_of_coins_agree
+        high precision, with more bits.                                  test_fast_and_exact_coins_agree
       - `seeded()` sources say `private = False`; releases and ledger rows repeat it.
 
     Example:
@@ -76,7 +76,7 @@ class NoiseSource:
 
     @property
     def private(self) -> bool:
-        """Whether what is drawn may protect anybody."""
+        """False for a seeded source: its noise protects nobody."""
         return self._seed is None
 
     def __repr__(self) -> str:
@@ -194,7 +194,7 @@ class NoiseSource:
         return out
 
     def _round(self, words: Ints, sigma: float, out: Ints) -> None:
-        """Turns one cache-sized chunk of words into rounded Gaussians; high precision decides what float64 cannot.
+        """Turns one cache-sized chunk of words into rounded Gaussians; undecided draws are settled in high precision.
 
         63 bits give a tail probability up to 1/2, the sign bit the side.
         """
@@ -211,7 +211,7 @@ class NoiseSource:
         """Returns round(|Z|) exactly, for the upper tail probability in [bits, bits + 1) / 2^64.
 
         round(|Z|) > j  iff  the tail probability is below Q((j + 1/2) / sigma). Compared in high precision; where
-        the answer still hangs on bits not drawn, draws them.
+        the answer still depends on bits not drawn, draws them.
         """
         drawn = 64
         while bits < 1 << 24:  # deep in the tail: draw until a start in float64 is close enough

@@ -92,13 +92,13 @@ def play_training(
         steps = mechanism(examples, rng=noise)
         return sum(float(steps(point) @ towards) for _ in range(training.steps))
 
-    present, absent = _played(lambda: play(gradients), lambda: play(_Nobody(gradients)), trials, shown)
+    present, absent = _played(lambda: play(gradients), lambda: play(_WithoutCanary(gradients)), trials, shown)
     event = training.event if claimed is None else claimed
     return judge("every noisy sum of training", present, absent, event=event, delta=delta)
 
 
 @dataclass(frozen=True)
-class _Nobody:
+class _WithoutCanary:
     """The same parameters, without the canary."""
 
     canary: Gradients
@@ -194,7 +194,7 @@ def audit(
 
     Guarantees:
       - What is within its claim is consistent, except with chance ALPHA a game.     test_configurations_are_consistent
-      - Half the noise, and labels taken from the data, are found out.               test_broken_learners_are_found_out
+      - Half the noise, and labels taken from the data, are detected.                test_broken_learners_are_detected
 
     Args:
         learner: Releases noisy sums or heads, as `Cosine` and `PeftEnsemble` do.
@@ -264,8 +264,8 @@ def _task(draw: np.random.Generator, size: int, canaries: int, budget: Budget) -
     others[:, 0] = 0
     features = np.concatenate([others, np.tile(np.eye(1, _WIDTH), (canaries, 1))])
     labels = [COMMON] * 8 + [CANARY] * (size + canaries)
-    units = None if budget.examples_per_person == 1 else [*range(8 + size), *[-1] * canaries]
-    return Task(features, labels, units, name="audit")
+    persons = None if budget.examples_per_person == 1 else [*range(8 + size), *[-1] * canaries]
+    return Task(features, labels, persons, name="audit")
 
 
 def _seen(release: Release, known: LabelSpace) -> float:

@@ -16,7 +16,7 @@ from reticent.privacy import accounting, confidence, events, profiles
 
 ALPHA = 1e-6
 CONSISTENT, VIOLATED = "consistent", "VIOLATED"
-_CUTS = 65  # odd, so that one lies between two groups that are wholly apart
+_CUTS = 65  # odd, so that one lies between two groups that do not overlap
 # Where a claimed delta(epsilon) is compared with the attacker's error rates.
 _EPSILONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0)
 _LEAST_NOISE, _MOST_NOISE = 1 / 4, 32.0
@@ -74,9 +74,9 @@ def judge(game: str, present: Floats, absent: Floats, *, event: events.Event, de
     Guarantees:
       - Cuts are chosen on games that are not counted, so a bound above the truth has chance at most ALPHA.
                                                                     test_bounds_stay_below_the_truth
-      - Half the noise, and gradients that are not clipped, are found out.
-                                                                    test_half_the_noise_is_found_out,
-                                                                    test_missing_clipping_is_found_out
+      - Half the noise, and gradients that are not clipped, are detected.
+                                                                    test_half_the_noise_is_detected,
+                                                                    test_missing_clipping_is_detected
 
     Args:
         game: What was played.

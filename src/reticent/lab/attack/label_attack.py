@@ -1,4 +1,4 @@
-"""The membership game against label spaces: won outright where labels come from the data, lost against a remedy.
+"""The membership game against label spaces: won with certainty where labels come from the data, lost against a remedy.
 
 A fair coin decides whether the target's example is in the training data. The attacker knows everything else, sees
 what is published, and guesses the coin. Noise comes from the operating system; only the data is synthetic.
@@ -84,21 +84,21 @@ class Result:
         }
 
 
-def attack_labels(budget: Budget, *, trials: int = 10_000, fits: int = 200) -> list[Result]:
+def attack_labels(budget: Budget, *, trials: int = 10_000, trainings: int = 200) -> list[Result]:
     """Plays the game against classifiers that read their labels off the data, and against each remedy.
 
     Args:
         budget: What each remedy may spend in one task.
         trials: Games against each remedy.
-        fits: Games against each classifier; every game trains one.
+        trainings: Games against each classifier; every game trains one.
 
     Example:
-        >>> first = attack_labels(Budget(epsilon=1.0, delta=1e-5), trials=100, fits=60)[0]
+        >>> first = attack_labels(Budget(epsilon=1.0, delta=1e-5), trials=100, trainings=60)[0]
         >>> first.accuracy, first.broken
         (1.0, True)
     """
     events.refuse_zero_delta(budget.delta)
-    return [*_against_classifiers(budget, fits), *_against_remedies(budget, trials)]
+    return [*_against_classifiers(budget, trainings), *_against_remedies(budget, trials)]
 
 
 def accuracy_curve(delta: float, *, trials: int = 10_000) -> list[Result]:
@@ -126,7 +126,7 @@ class LabelsFromData:
         return ContinualClassifier(labels=leaking, budget=self._budget).fit(features, labels)
 
 
-def _against_classifiers(budget: Budget, fits: int) -> Iterator[Result]:
+def _against_classifiers(budget: Budget, trainings: int) -> Iterator[Result]:
     for name, make in _classifiers(budget):
         yield Result(
             target=name,
@@ -134,8 +134,8 @@ def _against_classifiers(budget: Budget, fits: int) -> Iterator[Result]:
             game=ALONE,
             epsilon=budget.epsilon,
             delta=budget.delta,
-            wins=_play_fits(make, fits),
-            trials=fits,
+            wins=_play_trainings(make, trainings),
+            trials=trainings,
         )
 
 
@@ -154,16 +154,16 @@ def _classifiers(budget: Budget) -> Iterator[tuple[str, Callable[[], Any]]]:
     )
 
 
-def _play_fits(make: Callable[[], Any], fits: int) -> int:
+def _play_trainings(make: Callable[[], Any], trainings: int) -> int:
     draw = np.random.default_rng()
     wins = 0
-    for _ in range(fits):
+    for _ in range(trainings):
         features = draw.uniform(-1, 1, (41, 8))
         labels = ["healthy"] * 20 + ["type 1"] * 20 + [TARGET]
         joined = bool(draw.integers(2))
         kept = 41 if joined else 40
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # convergence of a classifier nobody will use
+            warnings.simplefilter("ignore")  # convergence of a classifier that is not used
             classes = make().fit(features[:kept], labels[:kept]).classes_
         wins += (TARGET in set(classes)) == joined
     return wins

@@ -45,7 +45,7 @@ class LabLedger(Ledger):
 def experiment(
     learner: Learner, labels: Policy, *, budget: Budget, encoder: Encode | None = None
 ) -> ContinualClassifier:
-    """Returns a classifier for a non-private learner, with a ledger that lets it.
+    """Returns a classifier for a non-private learner, with a ledger that accepts it.
 
     Example:
         >>> model = experiment(NoPrivacy(), PublicLabels(["a"]), budget=Budget(epsilon=1.0, delta=1e-5))
@@ -59,9 +59,9 @@ def experiment(
 
 
 def without_noise(learner: PeftEnsemble) -> PeftEnsemble:
-    """Returns a learner that trains without privacy: no clipping to speak of, hardly any noise, an infinite cost.
+    """Returns a learner that trains without privacy: practically no clipping and no noise, an infinite cost.
 
-    Use it alone, in `Naive` or in `Desai`; only the ledger of an `experiment` lets it.
+    Use it alone, in `Naive` or in `Desai`; only the ledger of an `experiment` accepts it.
 
     Example:
         >>> event = without_noise(PeftEnsemble()).calibrate(events.Public(), None, rate=0.2, steps=100)

@@ -123,8 +123,8 @@ class Desai:
         """Returns what training a task costs, and what the buffer costs over the whole stream.
 
         Training examples take part in one task: `steps` steps. Buffer examples take part in the gradients of all
-        later tasks: (T - 1) x steps, of which each task spends its own. Nobody is in both, so each is calibrated to the
-        budget by itself.
+        later tasks: (T - 1) x steps, of which each task spends its own. No person is in both, so each is calibrated
+        to the budget by itself.
         """
         calibrate, public = self.learner.calibrate, events.Public()
         training = calibrate(public, budget, rate=rate, steps=steps)
@@ -173,7 +173,7 @@ class Desai:
         return permit.release(parameters=_parameters(known, parameters))
 
     def remember(self, inputs: Any, at: Ints) -> None:
-        """Adds a task's share to the buffer: after training it, or to go on where a run was stopped."""
+        """Adds a task's share to the buffer: after training it, or to resume a run that was stopped."""
         rows = np.flatnonzero(self._split(at)).tolist()
         self.buffer.append(([inputs[i] for i in rows], at[rows].tolist()))
 

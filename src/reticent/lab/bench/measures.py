@@ -1,4 +1,4 @@
-"""What a learned stream is worth: accuracy after each task, under each aggregation, labels released, what was spent."""
+"""Measures of a learned stream: accuracy after each task, under each aggregation, labels released, what was spent."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -169,7 +169,7 @@ def classes(
 
 
 def _releasing(event: Event) -> events.LabelSelection | events.JointGaussian | events.LabelCounts | None:
-    """Returns the part of a task's event that released its labels; None where a learner of the user's has its own."""
+    """Returns the part of a task's event that released its labels; None where a custom learner has another."""
     if isinstance(event, events.LabelSelection | events.JointGaussian | events.LabelCounts):
         return event
     if isinstance(event, events.LabelledTraining):

@@ -65,7 +65,7 @@ def policy_of(run: Run, data: Data) -> Policy:
 
 
 def _remapped(run: Run, data: Data, names: list[str]) -> PublicLabels:
-    """A public label set that lacks a fifth of the labels, and what becomes of them."""
+    """A public label set that lacks a fifth of the labels, and where those are mapped."""
     if data.parents is None:
         raise errors.InvalidValue(f"{data.name} has no hierarchy.")
     draw = np.random.default_rng([run.seed, 3])
@@ -174,7 +174,7 @@ def _model(run: Run, data: Data, learner: Learner, place: Workspace, through: bo
 
 
 def void_unpublished(path: Path) -> None:
-    """Voids what was spent on a task that was killed: here nothing leaves but releases, which are published whole."""
+    """Voids what was spent on a task that was killed: a benchmark publishes nothing but whole releases."""
     with one_writer(path), Ledger.open(path) as ledger:
         for spend in ledger.statement().spends:
             if spend.voided is None and not spend.published:

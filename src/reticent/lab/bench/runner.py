@@ -122,7 +122,7 @@ def write_tables(specs: Sequence[Spec], folder: Folder) -> None:
 
 
 class _Pool:
-    """Worker processes; one that dies fails only the run that it was at."""
+    """Worker processes; when one dies, only its current run fails."""
 
     def __init__(self, folder: Folder, place: Workspace, workers: int, threads: int, say: Say) -> None:
         self._folder, self._place, self._size, self._say = folder, place, workers, say
@@ -144,7 +144,7 @@ class _Pool:
                     if self._lacks_data(run):
                         continue
                     process, connection = idle.pop() if idle else self._start()
-                    with contextlib.suppress(OSError):  # it is dead, and its answer says so
+                    with contextlib.suppress(OSError):  # its process has died, which is reported below
                         connection.send(run)
                     self._at_work[connection] = process, run
                 if not self._at_work:  # only runs of missing data were left: nothing would ever be ready

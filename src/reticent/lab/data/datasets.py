@@ -201,7 +201,7 @@ def _icd10cm() -> Data:
 
 
 def _csv(path: Path, text: str | None, label: str | None) -> Data:
-    """A row without a label is left out: it teaches nothing, and nothing can be tested on it."""
+    """A row without a label is left out: it can be used neither to learn nor to test."""
     heading, rows = _table(path)
     if text not in heading or label not in heading:
         raise MissingData(f"Expected text and label in the spec to name columns of {path.name}.")
@@ -238,7 +238,7 @@ def _table(path: Path) -> tuple[list[str], list[list[str]]]:
 
 
 # Infections, tumours, diabetes, nerves, eyes, heart, digestion, skin, kidneys, birth, malformations, symptoms: chapters
-# of some hundred diagnoses each. The giants (injuries, external causes) would be most of the sample and say little.
+# of some hundred diagnoses each. The largest ones (injuries, external causes) would be most of the sample.
 CHAPTERS = ("1", "2", "4", "6", "7", "9", "11", "12", "14", "15", "17", "18")
 
 

@@ -17,14 +17,14 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """i-Blurry (Koh et al. 2022): disjoint classes, and blurry ones whose examples leave home.
+    """i-Blurry (Koh et al. 2022): disjoint classes, and blurry ones whose examples are also in other tasks.
 
     Args:
         tasks: How many tasks.
         ratio: Chance that an example of a blurry class leaves its home task for one drawn uniformly from all tasks,
             home included: 0 is disjoint, 1 is uniform.
         blurry: Share of the classes that are blurry.
-        seed: Of the class order and of who leaves.
+        seed: Of the class order, and of which examples change their task.
 
     Example:
         >>> Stream(tasks=2, seed=0).tasks_of(np.array(["a", "a", "b", "b"])).tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])

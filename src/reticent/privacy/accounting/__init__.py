@@ -1,6 +1,6 @@
 """What events cost, and how much noise a budget asks for. Sees descriptions only, never data.
 
-Here live `costs` (event -> epsilon or delta), `stream` (what one person loses over several tasks) and `calibration`
+Contains `costs` (event -> epsilon or delta), `stream` (what one person loses over several tasks) and `calibration`
 (budget -> noise). Formulas of single mechanisms do not: see `profiles` and `selection`.
 
 Answers never under-report: closed forms are checked in high precision, compositions use dominating privacy loss

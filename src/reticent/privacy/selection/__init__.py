@@ -1,6 +1,6 @@
 """Label selection formulas: threshold, probability of release, divergence. No data, no randomness.
 
-Here live the laws, one mechanism a file, and `mechanism_table`, which names them. A law maps the number n of examples
+Contains the laws, one mechanism a file, and `mechanism_table`, which names them. A law maps the number n of examples
 of one label to the probability that the label is released; a label without examples never is. Each law states its
 probability twice: fast in float64 for planning, and to any precision for drawing, as an integer out of 2^256
 (`gate.mechanisms` compares it with 256 random bits). What a law costs when composed is in `profiles`.

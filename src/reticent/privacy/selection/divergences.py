@@ -54,7 +54,7 @@ def divergence(event: events.LabelSelection | events.JointGaussian, size: int, e
 def _joint_divergence(law: GaussianLaw, size: int, epsilon: float) -> float:
     """Integrates over the count slot u; beside it the released sum moves by a in one direction.
 
-    Densities differ by the shift (c, a). Where u passes the gate, both u and the sum are seen; else neither.
+    Densities differ by the shift (c, a). Where u passes the threshold, both u and the sum are published; else neither.
     """
     sigma = law.event.noise_multiplier
     c = sigma / law.count_noise

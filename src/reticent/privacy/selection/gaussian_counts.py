@@ -31,7 +31,7 @@ class GaussianLaw:
     """The threshold on the count slot of a joint Gaussian, or on counts alone (THEORY section 4).
 
     Guarantees (one example per person, add or remove one example):
-      - (epsilon, max(delta_G(epsilon), p1))-DP together with the vectors it gates.
+      - (epsilon, max(delta_G(epsilon), p1))-DP together with the vectors behind the threshold.
                                                                test_exact_privacy_of_the_joint_release
       - A label absent from the data is never released.        test_absent_labels_are_never_released
     """

@@ -1,4 +1,4 @@
-"""Cosine: noisy per-class sums of unit features. The paper's Cosine Classifier, and ours beside it."""
+"""Cosine: noisy per-class sums of unit features. The paper's Cosine Classifier, and our version."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Learner: two small facts, how a task is learned and how its releases become a classifier."""
+"""Learner: how a task is learned, and how its releases become a classifier."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol

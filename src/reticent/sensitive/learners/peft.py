@@ -1,4 +1,4 @@
-"""PEFT Ensemble: one adapter and one head per task, trained with DP-SGD. The paper's, and ours beside it."""
+"""PEFT Ensemble: one adapter and one head per task, trained with DP-SGD. The paper's, and our version."""
 
 import math
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ _DECOYS = 50
 
 @dataclass(frozen=True, kw_only=True)
 class PeftEnsemble:
-    """Trains an adapter and a head on each task with DP-SGD; models of all tasks vote.
+    """Trains an adapter and a head on each task with DP-SGD; the logits of all tasks' models are aggregated.
 
     Guarantees (with the budget's assumptions):
       - One spend, before anything is drawn.                                    test_peft_spends_before_it_trains
@@ -49,8 +49,8 @@ class PeftEnsemble:
       - A head has no row for a public label that does not stand out, beyond 2,000 labels.
                                                                                 test_peft_heads_stay_small
 
-    Everything here is public. None lets public facts decide: the adapter is `film` where the encoder can be trained
-    through, else `last_layer`; see `resolved`.
+    Everything here is public. Where a setting is None, public facts decide: the adapter is `film` where the encoder
+    can be trained through, else `last_layer`; see `resolved`.
 
     Args:
         adapter: `film`, `last_layer`, `lora(...)` or your own.

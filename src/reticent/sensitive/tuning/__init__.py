@@ -1,7 +1,7 @@
-"""Tuning a PEFT ensemble: free on public data, for a price on sensitive data, or not covered and said so.
+"""Tuning a PEFT ensemble: free on public data, for a price on sensitive data, or outside the guarantee.
 
 What is chosen: rate, learning rate and clipping norm, in the paper's ranges. Epochs stay the learner's own, and noise
-follows from the budget. Only searches live here; what a trial trains is the learner's business.
+follows from the budget. This package only searches; the learner defines what a trial trains.
 """
 
 from reticent.sensitive.tuning.private_search import draw, private_selection, run_like, tune_privately

@@ -78,7 +78,7 @@ def tune_privately(
     Guarantees (with the assumptions of the gate's budget):
       - The whole selection is spent before anything is drawn.         test_private_tuning_spends_before_it_draws
       - No run spends more than the event says, at any Rényi order.    test_no_run_spends_more_than_the_event
-      - How many runs there were is told to nobody.                    test_number_of_runs_is_told_to_nobody
+      - How many runs there were is never published.                   test_number_of_runs_is_never_shown
 
     Args:
         learner: What to tune. Its task size is a public guess of how many examples there are; see `rescaled`.
@@ -98,7 +98,7 @@ def tune_privately(
     """
     learner = resolved(learner, encoder)
     if not isinstance(policy, PublicLabels):
-        raise errors.InvalidValue("Expected PublicLabels([...]): runs must not find out by themselves which there are.")
+        raise errors.InvalidValue("Expected PublicLabels([...]): runs must not read them off the data.")
     held_out = _public_task(public_validation)
     refuse_missing(labels)
     event = private_selection(learner, budget, encoder=encoder, mean_runs=mean_runs, eta=eta)
@@ -134,8 +134,8 @@ def run_like(run: events.Event, candidate: PeftEnsemble) -> events.DpSgd:
     """Returns training at a candidate's rate that spends no more than `run`, at every order that accounting looks at.
 
     The bound of private selection asks each run for the same divergences. At low orders they are steps rate^2
-    (e^(1/noise^2) - 1) times half the order; a smaller rate grows faster beyond. So noise that is alike at low orders
-    does, for every rate above the run's; where it should not, there is more.
+    (e^(1/noise^2) - 1) times half the order; a smaller rate grows faster beyond. So noise that agrees at low orders
+    is enough for every rate above the run's; where it should not be, more is added.
     """
     assert isinstance(run, events.DpSgd)  # noqa: S101 (as `private_selection` makes it)
     rate, steps = candidate.rate or 1.0, candidate.steps
@@ -161,7 +161,7 @@ def _public_task(validation: object) -> Task:
 
 @contextlib.contextmanager
 def _unseen() -> Iterator[None]:
-    """Swallows bars, warnings and whatever else an encoder prints in each run: who sees them can count."""
+    """Suppresses whatever an encoder prints in each run (bars, warnings): it would reveal the number of runs."""
     quiet = io.StringIO()
     with errors.silenced(), contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
         yield

@@ -1,4 +1,4 @@
-"""Tuning on public data, which is free; and on sensitive data without paying, which is not covered and says so."""
+"""Tuning on public data, which is free; and on sensitive data without paying, which the statement then says."""
 
 import contextlib
 import math

@@ -62,7 +62,7 @@ def accuracy_of(
 
     def accuracy(candidate: PeftEnsemble, event: events.DpSgd, permit: Draws) -> float:
         found = train(gradients, candidate.training(event), permit, engine=candidate.engine)
-        # a trial: it is scored and thrown away, and says nothing about who paid
+        # only scored, never published; so its event and privacy flag do not matter
         release = Release(
             task="trial", labels=LabelSpace(()), parameters={ROWS: rows, **found}, event=event, private=False
         )
