@@ -204,8 +204,8 @@ class Directory:
         spent = [spend for spend in self.statement().spends if spend.task == task and spend.voided is None]
         if spent:
             raise errors.BudgetExceeded(
-                f"Task {task!r} is in the ledger already (row {spent[0].row}). If these are other people's data, give "
-                f"them another name; if its release was never published, void the row: "
+                f"Task {task!r} is in the ledger already (row {spent[0].row}). If these are data of other persons, "
+                f"give them another name; if its release was never published, void the row: "
                 f"reticent ledger DIR --void {spent[0].row} --reason TEXT."
             )
 

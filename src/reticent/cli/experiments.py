@@ -121,7 +121,7 @@ def labels(
     terminal = console()
     terminal.print(table)
     terminal.print(
-        "A classifier that takes its labels from the data tells who is in it, whatever the privacy of its weights. "
+        "A classifier that takes its labels from the data reveals who is in it, whatever the privacy of its weights. "
         f"(Limits are Clopper-Pearson; each misses with chance {label_attack.ALPHA:g}.)"
     )
 

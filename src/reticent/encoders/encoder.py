@@ -264,7 +264,7 @@ def inference(module: Any, embed: Callable[[tuple[Any, ...]], Any]) -> Callable[
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Tells whether an exception is about the machine's memory: torch says so with a RuntimeError.
+    """Returns whether an exception is about the machine's memory: torch says so with a RuntimeError.
 
     >>> out_of_memory(MemoryError()), out_of_memory(RuntimeError("shapes do not match"))
     (True, False)

@@ -83,7 +83,7 @@ def read(example: object) -> Any:
         warnings.simplefilter("ignore")  # a warning about one image reveals something about one person
         try:
             if isinstance(example, str | os.PathLike):
-                if not os.path.isfile(example):  # a pipe would wait for somebody to write
+                if not os.path.isfile(example):  # a pipe would wait for a writer
                     return None
                 with pil.open(example, formats=FORMATS) as opened:
                     return opened.convert("RGB")

@@ -44,7 +44,7 @@ class Ledger(LedgerFile):
         >>> ledger.spend(events.Gaussian(noise_multiplier=4.0), task="march", private=True)
         Traceback (most recent call last):
         reticent.errors.BudgetExceeded: Task 'march' would cost more than the budget of epsilon 1, delta 1e-05 \
-allows one person; nothing was spent. Use more noise, or a new task name if these are other people's data.
+allows one person; nothing was spent. Use more noise, or a new task name if these are data of other persons.
     """
 
     @classmethod
@@ -124,7 +124,7 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
                 raise errors.BudgetExceeded(
                     f"Task {task!r} would cost more than the budget of epsilon {budget.epsilon:g}, delta "
                     f"{budget.delta:g} allows one person; nothing was spent. Use more noise, or a new task name if "
-                    "these are other people's data."
+                    "these are data of other persons."
                 )
             return self._append("spend", body)
 
@@ -162,7 +162,7 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             self._append("void", {"of": row, "reason": reason.strip()})
 
     def is_voided(self, row: int) -> bool:
-        """Says whether a spend was voided, by this process or another."""
+        """Returns whether a spend was voided, by this process or another."""
         self.refresh()
         return any(kind == "void" and body["of"] == row for _, kind, body in self._entries[row:])
 

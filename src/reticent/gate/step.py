@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Parameters = Mapping[str, npt.NDArray[np.float32]]
 
-MOST_EXAMPLES = 2.0**19  # of a batch: the rounding of so many terms in float64 is part of the slack
+MOST_EXAMPLES = 2.0**19  # of a batch: the rounding of this many terms in float64 is part of the slack
 _ROUNDING = 2.0**-20  # more than all rounding of a norm and a scale in float64, for up to 2^31 parameters
 
 

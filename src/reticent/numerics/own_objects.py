@@ -10,7 +10,7 @@ from reticent import errors
 
 
 def is_own(name: str) -> bool:
-    """Tells whether a name is module:object.
+    """Returns whether a name is module:object.
 
     >>> is_own("own_learner:NamesFirst"), is_own("cosine")
     (True, False)
@@ -25,7 +25,7 @@ def own_object(name: str, kind: str, is_one: Callable[[Any], bool]) -> Any:
     Args:
         name: Such as "own_learner:NamesFirst"; what is not of the kind itself is called to get one.
         kind: What is expected there, for the refusal.
-        is_one: Tells whether an object is of the kind.
+        is_one: Returns whether an object is of the kind.
 
     Example:
         >>> own_object("math:pi", "a number", lambda found: isinstance(found, float))

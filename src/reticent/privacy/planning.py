@@ -91,8 +91,8 @@ def plan(
     event, sigma = _chosen(budget, mechanism, sizes, share, count_weight)
     law = selection.law(event)
     shown = sizes or DEFAULT_SIZES
-    people = -(-np.asarray(shown) // budget.examples_per_person)
-    bounds = selection.upper_bound(people, budget.epsilon, budget.delta)
+    persons = -(-np.asarray(shown) // budget.examples_per_person)
+    bounds = selection.upper_bound(persons, budget.epsilon, budget.delta)
     return Plan(
         mechanism=mechanism,
         epsilon=budget.epsilon,

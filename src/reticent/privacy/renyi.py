@@ -164,7 +164,7 @@ def _selected(event: events.PrivateSelection) -> Bound:
 
 
 def spends_no_more(event: Event, other: Event) -> bool:
-    """Says whether an event spends no more than another at every order that accounting looks at.
+    """Returns whether an event spends no more than another at every order that accounting looks at.
 
     >>> spends_no_more(events.Gaussian(noise_multiplier=2.0), events.Gaussian(noise_multiplier=1.0))
     True

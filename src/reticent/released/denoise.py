@@ -75,7 +75,7 @@ def rank_one(blocks: Blocks) -> Floats:
 def may_win(
     top: npt.NDArray[np.float64], tasks: npt.NDArray[np.int64], width: int, space: int
 ) -> npt.NDArray[np.bool_]:
-    """Says which labels may win, so that at most about half of those are expected to be empty.
+    """Returns which labels may win, so that at most about half of those are expected to be empty.
 
     `top` is the largest eigenvalue of each label's whitened Gram matrix. Empty labels are counted from below: twice
     those in the lower half of what pure noise gives, and all labels without blocks. Where hardly any look empty, all

@@ -73,7 +73,7 @@ class Ensemble:
         return self.aggregate(logits, rows)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the rule as plain JSON values; an aggregation of the user's own is passed again at load."""
+        """Returns the rule as plain JSON values; a custom aggregation is passed again at load."""
         known = (name for name, rule in AGGREGATES.items() if rule is self.aggregate)
         return {
             "kind": "ensemble",

@@ -12,7 +12,7 @@ RULES: Mapping[str, Callable[[dict[str, Any]], Rule]] = {"sums": Sums.from_json,
 
 
 def from_json(stored: dict[str, Any]) -> Rule:
-    """Returns the rule that a manifest describes; one of the user's own code is passed again instead.
+    """Returns the rule that a manifest describes; a custom one must be passed again instead.
 
     >>> from_json(Sums().to_json()) == Sums()
     True

@@ -53,7 +53,7 @@ class Sums:
         return self.combine(denoise.Blocks(sums, noise, space)).astype(np.float32)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the rule as plain JSON values; a combination of the user's own is passed again at load."""
+        """Returns the rule as plain JSON values; a custom combination is passed again at load."""
         known = (name for name, combine in _COMBINATIONS.items() if combine is self.combine)
         return {"kind": "sums", "combine": next(known, None)}
 

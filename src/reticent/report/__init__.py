@@ -1,1 +1,1 @@
-"""Tables, plots and pages for people, from plans, releases, ledgers and results; no example of a user is read here."""
+"""Tables, plots and pages for readers, from plans, releases, ledgers and results; no sensitive example is read here."""

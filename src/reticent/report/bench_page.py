@@ -253,10 +253,10 @@ def _seconds(group: Group, part: str) -> str:
 
 def _statement(runs: Iterable[Mapping[str, Any]]) -> list[str]:
     """Shows one run, if possible one that released labels with privacy."""
-    told = [run for run in runs if run["status"] == "done" and (run.get("spent") or {}).get("statement")]
-    if not told:
+    stated = [run for run in runs if run["status"] == "done" and (run.get("spent") or {}).get("statement")]
+    if not stated:
         return []
-    run = max(told, key=lambda r: (r["run"].get("epsilon") is not None, r["run"].get("labels") == "released"))
+    run = max(stated, key=lambda r: (r["run"].get("epsilon") is not None, r["run"].get("labels") == "released"))
     words = groups.name(run["run"], ["data", *groups.SAID])
     rows = run["spent"].get("ledger") or []
     return [

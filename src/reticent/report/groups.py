@@ -145,7 +145,7 @@ def chosen(found: Sequence[Group]) -> list[Group]:
 
 
 def swept(found: Sequence[Group], field: str, *, least: int) -> list[Group]:
-    """Keeps groups that have so many values of this field, with all else the same.
+    """Keeps groups that have at least `least` values of this field, with all else the same.
 
     >>> some = [Group({"learner": n, "ratio": r}, ()) for n, r in [("cosine", 0), ("cosine", 50), ("peft", 0)]]
     >>> [g.settings["learner"] for g in swept(some, "ratio", least=2)]
@@ -199,9 +199,10 @@ def facets(found: Sequence[Group], *, along: str | None, by: Sequence[str]) -> I
     for own in part_by(found, ["data"]):
         free = [f for f in varying(own) if f != along]
         plots = [cut for part in part_by(own, by) for cut in _cut(part, [f for f in free if f not in by], list(by))]
-        told = _told(own, free, along)
+        fields = _legend_fields(own, free, along)
         names = [
-            [name(line[0].settings, [f for f in told if f not in apart]) for line in lines] for lines, apart, _ in plots
+            [name(line[0].settings, [f for f in fields if f not in apart]) for line in lines]
+            for lines, apart, _ in plots
         ]
         ranks = {words: i for i, words in enumerate(sorted({words for some in names for words in some}))}
         shown = []
@@ -231,14 +232,14 @@ def _cut(
             yield lines[start : start + size], apart, start // size + 1
 
 
-def _told(own: Sequence[Group], free: Sequence[str], along: str | None) -> list[str]:
+def _legend_fields(own: Sequence[Group], free: Sequence[str], along: str | None) -> list[str]:
     """What the legend says: enough to tell series apart."""
-    told = list(dict.fromkeys(("learner", "labels", *free)))
+    fields = list(dict.fromkeys(("learner", "labels", *free)))
     for field in IMPLIED:
-        fewer = [f for f in told if f != field]
-        if field != along and len(part_by(own, fewer)) == len(part_by(own, told)):
-            told = fewer
-    return told
+        fewer = [f for f in fields if f != field]
+        if field != along and len(part_by(own, fewer)) == len(part_by(own, fields)):
+            fields = fewer
+    return fields
 
 
 def facts(part: Sequence[Group], along: str | None = None) -> dict[str, str]:

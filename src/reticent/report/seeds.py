@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# How a reader is told which numbers are printed.
+# What the reader sees about which numbers are printed.
 IN_WORDS = {
     "median": "median (second worst, second best seed; of three or fewer the worst and the best)",
     "minmax": "median (minimum, maximum)",

@@ -38,7 +38,7 @@ def plan_table(plans: Sequence[planning.Plan]) -> Table:
 
 
 def plan_notes(chosen: planning.Plan, tasks: int, *, asked: bool) -> list[str]:
-    """Says in words what the table cannot."""
+    """Returns sentences that explain the table."""
     notes = [
         "Pr[n]: probability that a class with n examples in a task is released. Noise: standard deviation on a sum of "
         "unit vectors. Price: noise added by releasing labels."

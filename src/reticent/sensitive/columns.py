@@ -100,12 +100,12 @@ def _of_array(kind: object) -> list[object]:
 
 
 def _is_number(kind: object) -> bool:
-    """Tells whether a column holds numbers or truth values: by its type of numpy, pandas or polars."""
+    """Returns whether a column holds numbers or truth values: by its type of numpy, pandas or polars."""
     if hasattr(kind, "is_numeric"):
         return bool(kind.is_numeric()) or str(kind) == "Boolean"
     return getattr(kind, "kind", "") in tuple("biuf")
 
 
 def _is_time(kind: object) -> bool:
-    """Tells whether a column of polars holds dates, times or durations."""
+    """Returns whether a column of polars holds dates, times or durations."""
     return bool(getattr(kind, "is_temporal", bool)())

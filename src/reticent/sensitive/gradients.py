@@ -200,7 +200,7 @@ class _Rows:
         engine: Speed.
         limit: How many rows the encoder itself takes of an item's shape.
         saved: From one item to the bytes that its forward pass keeps.
-        apart: Says whether rows of an item's shape are independent in micro-batches of a size.
+        apart: Returns whether rows of an item's shape are independent in micro-batches of a size.
         public: Tries the public example; raises MemoryError where not even that fits.
     """
 

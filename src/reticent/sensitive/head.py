@@ -35,7 +35,7 @@ def snapped(rows: npt.NDArray[np.floating]) -> Snapped:
 
 
 def _bits(width: int) -> int:
-    """How many bits two numbers may have so that a sum of so many products is exact in float64; all fit in float32."""
+    """How many bits two numbers may have so that a sum of `width` products is exact in float64; all fit in float32."""
     return min(24, (53 - width.bit_length()) // 2)
 
 
@@ -84,7 +84,7 @@ class Head:
 
 
 def head_gradients(error: Floats, features: Snapped, wanted: int, of_values: Floats | None = None) -> OuterProducts:
-    """Returns the head's gradients of the first examples of a block; `of_values` are norms worked out before."""
+    """Returns the head's gradients of the first examples of a block; `of_values` are norms computed before."""
     values, units, mine = features[0][:wanted], features[1][:wanted], error[:wanted]
     return OuterProducts(WEIGHT, BIAS, mine, values, units, norms(values) if of_values is None else of_values)
 
@@ -152,5 +152,5 @@ def zeros(width: int, classes: int) -> dict[str, npt.NDArray[np.float32]]:
 
 
 def inside(labels: Ints, classes: int) -> npt.NDArray[np.bool_]:
-    """Says which labels are rows of the head."""
+    """Returns which labels are rows of the head."""
     return np.asarray((labels >= 0) & (labels < classes), dtype=np.bool_)

@@ -16,7 +16,7 @@ _POWER = 300  # of ten: beyond it numbers are compared by their digits
 
 
 def first_of_each(persons: Sequence[object], examples_per_person: int) -> list[int]:
-    """Returns the rows of at most so many examples of each person: the first ones, in the order of the data.
+    """Returns the rows of at most this many examples of each person: the first ones, in the order of the data.
 
     The choice depends on a person's own rows alone; an example whose id is missing (None, NaN) is left out.
 

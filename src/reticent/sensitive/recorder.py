@@ -1,4 +1,4 @@
-"""Recorder: the gradients of single examples, which an adapter hands over in a backward pass."""
+"""Recorder: the gradients of single examples, which an adapter records in a backward pass."""
 
 from dataclasses import dataclass, field
 from typing import Any

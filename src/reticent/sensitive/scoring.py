@@ -29,7 +29,7 @@ def noisy_accuracy(
     read counts as one answer, right or wrong, and never raises.
 
     Guarantees (with the assumptions of the budget):
-      - (epsilon, delta of the budget)-DP for the people in the test set.   test_private_accuracy_is_paid_for
+      - (epsilon, delta of the budget)-DP for the persons in the test set.  test_private_accuracy_is_paid_for
       - Spent before anything is drawn.                                     test_private_accuracy_spends_before_it_draws
       - Refuses by shapes and types alone, never by a row.                  test_private_accuracy_raises_for_no_row
       - An answer depends on its own example alone, to the bit.             test_answers_depend_on_their_example_alone
@@ -52,7 +52,7 @@ def noisy_accuracy(
 def accuracy_event(budget: Budget, epsilon: float) -> events.Gaussian:
     """Returns what one noisy accuracy costs, at the delta and under the adjacency of the budget.
 
-    The ledger adds up what persons lose who are in other tasks too.
+    For persons who are also in other tasks, the ledger adds up what they lose.
     """
     part = Budget.from_json({**budget.to_json(), "epsilon": epsilon, "tasks_per_person": 1})
     return events.Gaussian(

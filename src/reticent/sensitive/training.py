@@ -108,7 +108,7 @@ def train(
         permit: Of a spend whose event has `training.event` in it.
         engine: Speed.
         start: Where to begin, public, in any order of names; the gradients' own start by default.
-        progress: Is given the fraction done.
+        progress: Called with the fraction done.
     """
     like = gradients.start
     point = flattened(like if start is None else {name: start[name] for name in like})

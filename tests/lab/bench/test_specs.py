@@ -150,7 +150,7 @@ def test_narrowed_keeps_first_seeds_and_what_is_named():
         (GRID + "ratio = 101", "Expected ratio >= 0"),
         (GRID + "ratio = -1", "Expected ratio >= 0"),
         (GRID + 'labels = "released"\nshare = 100', "Expected share > 0"),
-        (GRID + "share = 10", "a share buys labels"),
+        (GRID + "share = 10", "a share is spent on labels"),
         (GRID + "tasks = 0", "Expected tasks >= 1"),
         (GRID + "tasks = [1, 2]", "Expected tasks to be a whole number"),
         (GRID + "seeds = 0", "Expected seeds >= 1"),

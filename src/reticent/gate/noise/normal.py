@@ -52,7 +52,7 @@ def pieces() -> tuple[Floats, Floats]:
       - the coefficient of degree 0, the last addition and sigma * z are rounded: three times z * 2^-53;
       - the probability is rounded to 53 bits, and so are the terms of degree 1 and up, which are small: twice
         2^-53 * |dz/ds|, where s is the relative change of the probability;
-      - the probability goes on behind the last bit drawn: 2^-64 / density(z);
+      - the probability has more bits than were drawn: 2^-64 / density(z);
       - the polynomial ends: the next term at the end of the piece.
     """
     row = np.arange(OCTAVES * _PIECES + 1)

@@ -63,12 +63,12 @@ def play_training(
     post-processing.
 
     Args:
-        training: What the engine is told to do.
+        training: Public settings of the training.
         gradients: One example, the canary.
         delta: At which epsilon is to be bounded.
         claimed: What is spent; the training's own event by default.
         trials: Games with the canary, and as many without.
-        shown: Is given the fraction done.
+        shown: Called with the fraction done.
 
     Example:
         >>> canary = HeadGradients(np.ones((1, 2), np.float32), np.array([0]), 2)

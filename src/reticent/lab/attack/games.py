@@ -80,7 +80,7 @@ def judge(game: str, present: Floats, absent: Floats, *, event: events.Event, de
 
     Args:
         game: What was played.
-        present: One number for each game with the canary; larger speaks for it, -inf says that nothing was seen.
+        present: One number for each game with the canary; larger means more likely present, -inf nothing seen.
         absent: One number for each game without.
         event: What is claimed to be spent.
         delta: At which epsilon is to be bounded.
@@ -116,7 +116,7 @@ def judge(game: str, present: Floats, absent: Floats, *, event: events.Event, de
 
 
 def gaussians(event: events.Event) -> Callable[[float], events.Event] | None:
-    """Returns the same Gaussians with so many times the noise, or None where the event has other parts."""
+    """Returns the same Gaussians as a function of a factor on the noise, or None where the event has other parts."""
     parts: list[events.Gaussian | events.DpSgd] = []
     for part in profiles.leaves(event):
         match part:
@@ -151,7 +151,7 @@ class _Counts:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """At least so many hits, at most so many false alarms; both hold except with chance ALPHA."""
+        """Returns the least hits and the most false alarms; both hold except with chance ALPHA."""
         low, _ = confidence.clopper_pearson(self.hits, self.present, ALPHA / 2)
         _, high = confidence.clopper_pearson(self.alarms, self.absent, ALPHA / 2)
         return low, high

@@ -178,7 +178,7 @@ class Desai:
         self.buffer.append(([inputs[i] for i in rows], at[rows].tolist()))
 
     def _split(self, at: Ints) -> npt.NDArray[np.bool_]:
-        """Says which examples go to the buffer: a share of each class, drawn at random."""
+        """Returns which examples go to the buffer: a share of each class, drawn at random."""
         draw = np.random.default_rng([self.seed, len(self.buffer)])
         kept = np.zeros(len(at), dtype=np.bool_)
         for label in np.unique(at[at >= 0]):

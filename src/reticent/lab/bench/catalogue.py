@@ -145,7 +145,7 @@ def names() -> tuple[str, ...]:
 
 
 def is_known(name: str) -> bool:
-    """Tells whether a spec may name this learner; one of the user's own is looked for when it is run.
+    """Returns whether a spec may name this learner; a custom one is looked up when it is run.
 
     >>> is_known("cosine"), is_known("my_module:Mine"), is_known("cosinus")
     (True, True, False)
@@ -168,7 +168,7 @@ def entry(name: str) -> Entry:
 
 
 def title(family: str) -> str:
-    """Returns what tables call a family; learners of the user's own are called as specs name them.
+    """Returns what tables call a family; custom learners are called as specs name them.
 
     >>> title("cosine"), title("my_module:Mine")
     ('Cosine Classifier', 'my_module:Mine')

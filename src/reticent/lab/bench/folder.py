@@ -108,6 +108,6 @@ class Folder:
 
 
 def _whole(result: Result) -> bool:
-    """Tells whether a result has all fields that tables and pages read, of the right types."""
+    """Returns whether a result has all fields that tables and pages read, of the right types."""
     shapes = _FAILED if result.get("status") == "failed" else _DONE
     return all(name in result and isinstance(result[name], shape) for name, shape in shapes.items())

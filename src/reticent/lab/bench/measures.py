@@ -178,7 +178,7 @@ def _releasing(event: Event) -> events.LabelSelection | events.JointGaussian | e
 
 
 def spent(run: Run, model: ContinualClassifier) -> dict[str, Any]:
-    """Returns the ledger of a run and what it amounts to; None where that is infinite."""
+    """Returns the ledger of a run and its total cost; None where that is infinite."""
     statement = model.statement()
     return {
         "epsilon": None if run.spends_without_limit else statement.now.epsilon,

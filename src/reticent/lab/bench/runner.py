@@ -65,7 +65,7 @@ def run(
         shown: What to write tables of, where more than is run now; runs that were not made say so.
         workers: Processes at once.
         threads: Of each process.
-        say: Is told of each run as it ends.
+        say: Called with one line for each run as it ends.
     """
     errors.whole("workers", workers, at_least=1)
     errors.whole("threads", threads, at_least=1)
@@ -160,7 +160,7 @@ class _Pool:
         return Outcome(self._ran, self._failed, self._missing)
 
     def _lacks_data(self, run: Run) -> bool:
-        """Tells whether data is known to be missing, so that no process starts only to find that out."""
+        """Returns whether data is known to be missing, so that no process is started for it."""
         try:
             datasets.check(run.data, self._place.data)
         except MissingData as error:

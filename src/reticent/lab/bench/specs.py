@@ -155,7 +155,7 @@ def _runs(name: str, grids: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:
             if not axes.get(axis):
                 raise errors.InvalidValue(f"Spec {name} names no {axis}.")
         if "share" in axes and "released" not in axes.get("labels", ()):
-            raise errors.InvalidValue(f'Spec {name}: a share buys labels; expected labels = "released" beside it.')
+            raise errors.InvalidValue(f'Spec {name}: a share is spent on labels; expected labels = "released" with it.')
         seeds = range(errors.whole("seeds", grid.get("seeds", SEEDS), at_least=1))
         for values in itertools.product(*axes.values(), seeds):
             runs[_run(name, {**dict(zip([*axes, "seed"], values, strict=True)), **rest})] = None

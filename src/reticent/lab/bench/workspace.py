@@ -83,7 +83,7 @@ def _mapped(file: Path) -> npt.NDArray[np.float32]:
 
 
 def _readable(file: Path) -> bool:
-    """Tells whether an array is there and whole."""
+    """Returns whether an array is there and whole."""
     try:
         np.load(file, mmap_mode="r")
     except (OSError, ValueError, EOFError):

@@ -245,7 +245,7 @@ CHAPTERS = ("1", "2", "4", "6", "7", "9", "11", "12", "14", "15", "17", "18")
 def icd10cm(
     *, chapters: tuple[str, ...] = CHAPTERS, most_per_block: int = 150, held_out: float = 0.2, seed: int = 0
 ) -> Diagnoses:
-    """Samples leaf diagnoses, at most so many of a block; the same for the same seed."""
+    """Samples leaf diagnoses, at most a given number of each block; the same for the same seed."""
     try:
         import simple_icd_10_cm as icd
     except ImportError as error:

@@ -39,7 +39,7 @@ def divergence(event: events.LabelSelection | events.JointGaussian, size: int, e
     """Returns the hockey-stick divergence between the releases of one label with n and n + 1 examples.
 
     The larger of both directions. For the joint Gaussian the release is the noisy count and the noisy sum of a
-    label that other people may have too, behind the threshold.
+    label that other persons may have too, behind the threshold.
 
     >>> divergence(events.LaplaceThreshold(epsilon=1.0, delta=1e-5), 0, 1.0)
     1e-05

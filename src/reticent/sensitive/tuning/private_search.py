@@ -73,7 +73,7 @@ def tune_privately(
     """Returns the learner with the settings of the best of a random number of private runs.
 
     Settings are drawn from a fixed law, log-uniform over the ranges of `tune`; each run trains on all the sensitive
-    examples and is scored on public ones. The people in them pay once, under a task name of their own.
+    examples and is scored on public ones. The persons in them pay once, under a separate task name.
 
     Guarantees (with the assumptions of the gate's budget):
       - The whole selection is spent before anything is drawn.         test_private_tuning_spends_before_it_draws
