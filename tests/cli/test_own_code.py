@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.test_cli import refused, reticent
+from tests.cli.command import refused, reticent
 
 CODE = """
 import numpy as np

@@ -20,7 +20,7 @@ from reticent.privacy import accounting, events
 from reticent.released.optimizers import Sgd
 from reticent.sensitive.head import HeadGradients
 from reticent.sensitive.training import Training
-from tests.test_cli import refused, reticent
+from tests.cli.command import refused, reticent
 
 DELTA = 1e-5
 PUBLIC = rt.PublicLabels((audit.COMMON, audit.CANARY))

@@ -1,0 +1,253 @@
+"""Verbs for models, as a user meets them: what is printed where, and exit codes."""
+
+import json
+import re
+
+import pytest
+
+from reticent import Budget
+from reticent.gate.ledger import Ledger
+from reticent.privacy import events, planning
+from reticent.released.ledger_file import FILE_NAME
+from tests.cli.command import BUDGET, NUMBERS, refused, reticent, write_csv
+
+
+def test_plan_golden():
+    golden = ["--mechanism", "truncated-geometric", "--share", 0.025, "--class-size", 500]
+    done = reticent("plan", *BUDGET, *golden, "--json")
+    facts = json.loads(done.stdout)
+    assert facts["threshold"] == 433
+    assert facts["classes"][0]["release_probability"] == pytest.approx(0.9052, abs=5e-5)
+
+
+def test_plan_table_shows_every_mechanism():
+    done = reticent("plan", *BUDGET, "--class-size", 100, "--class-size", 20, "--tasks", 12)
+    assert done.returncode == 0, done.stderr
+    for name in planning.MECHANISMS:
+        assert name in done.stdout
+    assert "Pr[100]" in done.stdout
+    assert "Known after 12 tasks" in done.stdout
+
+
+def test_plan_takes_persons_in_several_tasks():
+    facts = [
+        json.loads(reticent("plan", *BUDGET, "--class-size", 500, "--json", *extra).stdout)
+        for extra in ([], ["--tasks", "12", "--tasks-per-person", "3"], ["--examples-per-person", "2"])
+    ]
+    sigmas = [f["sigma_without_labels"] for f in facts]
+    assert sigmas[1] == pytest.approx(sigmas[0] * 3**0.5, rel=1e-6)
+    assert sigmas[2] == pytest.approx(sigmas[0] * 2, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--epsilon -1 --delta 1e-5", "Expected epsilon > 0"),
+        ("--epsilon nan --delta 1e-5", "Expected epsilon > 0"),
+        ("--epsilon inf --delta 1e-5", "Expected epsilon > 0 and epsilon < 100"),
+        ("--epsilon one --delta 1e-5", "epsilon"),
+        ("--epsilon 1000 --delta 1e-5", "epsilon < 100"),
+        ("--epsilon 1 --delta 2", "delta < 1"),
+        ("--epsilon 1 --delta 0", "without a public superset"),
+        ("--epsilon 1", "--delta"),
+        ("--epsilon 1 --delta 1e-5 --class-size -3", "class size >= 1"),
+        ("--epsilon 1 --delta 1e-5 --class-size many", "class-size"),
+        ("--epsilon 1 --delta 1e-5 --mechanism magic", "Expected a mechanism out of"),
+        ("--epsilon 1 --delta 1e-5 --share lots", "Expected share to be a number"),
+        ("--epsilon 1 --delta 1e-5 --count-weight 2", "count_weight < 1"),
+        ("--epsilon 1 --delta 1e-5 --tasks 0", "tasks >= 1"),
+        ("--epsilon 1 --delta 1e-5 --tasks 2 --tasks-per-person 3", "tasks-per-person <= tasks"),
+        ("--epsilon 1 --delta 1e-5 --examples-per-person 0", "examples_per_person >= 1"),
+        ("--epsilon 1 --delta 1e-5 --plot plan.pdf", ".png or .html"),
+        ("--epsilon 1 --delta 1e-5 --plot nowhere/at/all.png", "existing folder"),
+    ],
+)
+def test_plan_refusals_print_one_line(arguments, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert sentence in refused(reticent("plan", *arguments.split()))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ending", ["png", "html"])
+def test_plots_are_written(ending, tmp_path):
+    plan, attack = tmp_path / f"plan.{ending}", tmp_path / f"attack.{ending}"
+    assert reticent("plan", "--epsilon", 1, "--delta", "1e-7", "--plot", plan).returncode == 0
+    done = reticent("attack", "labels", "--trials", 200, "--trainings", 5, "--plot", attack)
+    assert done.returncode == 0, done.stderr
+    for file in (plan, attack):
+        start = file.read_bytes()[:15]
+        assert start.startswith(b"\x89PNG" if ending == "png" else b"<!doctype html>")
+        if ending == "html":
+            text = file.read_text()
+            assert "<svg" in text
+            assert "src=" not in text  # self-contained: nothing is fetched
+            assert "<script" not in text
+
+
+@pytest.fixture
+def model(tmp_path):
+    with Ledger.create(tmp_path / "model", Budget(epsilon=1.0, delta=1e-5)) as ledger:
+        ledger.spend(events.Gaussian(noise_multiplier=4.0), task="march", private=True)
+    return tmp_path / "model"
+
+
+def test_ledger_prints_the_statement(model):
+    done = reticent("ledger", model)
+    assert done.returncode == 0, done.stderr
+    with Ledger.open(model) as ledger:
+        assert done.stdout == ledger.statement().text() + "\n"
+        assert json.loads(reticent("ledger", model, "--json").stdout) == ledger.statement().json()
+
+
+def test_ledger_voids_with_a_reason(model):
+    assert "Expected a reason" in refused(reticent("ledger", model, "--void", 2))
+    assert "--void ROW" in refused(reticent("ledger", model, "--reason", "x"))
+    assert "not a spend" in refused(reticent("ledger", model, "--void", 17, "--reason", "x"))
+    assert "voided: never drawn" in reticent("ledger", model, "--void", 2, "--reason", "never drawn").stdout
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda f: f.unlink(), "No ledger at"),
+        (lambda f: f.write_bytes(b"junk" * 400), "damaged"),
+        (lambda f: f.write_bytes(f.read_bytes()[:4096]), "Restore it from a backup"),
+    ],
+)
+def test_ledger_refusals_print_one_line(model, damage, sentence):
+    damage(model / FILE_NAME)
+    before = {p.name: p.read_bytes() for p in model.iterdir()}
+    assert sentence in refused(reticent("ledger", model))
+    assert {p.name: p.read_bytes() for p in model.iterdir()} == before
+
+
+# --- the main job
+
+
+def test_plan_says_which_learner_is_likely_better():
+    few = json.loads(reticent("plan", *BUDGET, "--class-size", 100, "--learner", "peft", "--json").stdout)["training"]
+    assert (few["likely_better"], few["steps"], few["batch"]) == ("cosine", 100, 200.0)
+    many = reticent("plan", "--epsilon", 8, "--delta", "1e-5", "--class-size", 500, "--learner", "peft").stdout
+    assert "Likely better: peft." in many
+    assert "cosine, peft; got svm" in refused(reticent("plan", *BUDGET, "--learner", "svm"))
+
+
+def test_init_with_peft(tmp_path):
+    settings = ["--encoder", "none", "--learner", "peft", "--task-size", 600]
+    assert reticent("init", tmp_path / "model", "--epsilon", 8, "--delta", "1e-5", *settings).returncode == 0
+    march = write_csv(tmp_path / "march.csv", ["E10", "E11"])
+    done = reticent("learn", march, "--model", tmp_path / "model", *NUMBERS, "--label", "code", "--json")
+    assert json.loads(done.stdout)["labels_known"] == 2
+    test = write_csv(tmp_path / "test.csv", ["E10", "E11"], each=20, seed=2)
+    public = reticent(
+        "evaluate", test, "--model", tmp_path / "model", *NUMBERS, "--label", "code", "--public", "--json"
+    )
+    assert json.loads(public.stdout)["accuracy"] > 0.9
+
+
+def test_init_takes_a_custom_encoder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = "from reticent import encoders\ndef make():\n    return encoders.wrap(len, width=1, name='my own')\n"
+    (tmp_path / "mine_for_init.py").write_text(code)
+    done = reticent("init", tmp_path / "model", *BUDGET, "--encoder", "mine_for_init:make")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "model" / "manifest.json").read_text())["encoder"]["name"] == "my own"
+
+
+def test_init_prints_json(tmp_path):
+    facts = json.loads(reticent("init", tmp_path / "model", *BUDGET, "--encoder", "none", "--json").stdout)
+    assert facts["budget"]["epsilon"] == 1.0
+    assert facts["rows"] == []
+
+
+def test_init_learn_predict_evaluate(started):
+    model = started / "model"
+    march = write_csv(started / "march.csv", ["E10", "E11"])
+    done = reticent("learn", march, "--model", model, *NUMBERS, "--label", "code", "--person", "who", "--json")
+    facts = json.loads(done.stdout)
+    assert (facts["task"], facts["labels_known"], facts["private"]) == ("march", 2, True)
+    assert facts["epsilon"] <= 1.0001
+    april = write_csv(started / "april.csv", ["E10", "E11", "G35"], seed=1)
+    done = reticent("learn", april, "--model", model, *NUMBERS, "--label", "code")
+    assert "Learned april. 3 label(s) known" in done.stdout
+    out = started / "out.csv"
+    test = write_csv(started / "test.csv", ["E10", "E11", "G35"], each=20, seed=2)
+    assert "-o FILE.csv, or --json" in refused(reticent("predict", test, "--model", model, *NUMBERS))
+    best = json.loads(reticent("predict", test, "--model", model, *NUMBERS, "--top", 2, "--json").stdout)["labels"]
+    assert len(best) == 60
+    assert all(len(row) == 2 and set(row) <= {"E10", "E11", "G35"} for row in best)
+    assert reticent("predict", test, "--model", model, *NUMBERS, "-o", out, "--top", 2).returncode == 0
+    rows = out.read_text().splitlines()
+    assert rows[0] == "row,label,label_2"
+    assert len(rows) == 61
+    assert sum(row.split(",")[1] == "E10" for row in rows[1:21]) > 15
+    public = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--public", "--json")
+    assert json.loads(public.stdout)["accuracy"] > 0.9
+    spends = json.loads(reticent("ledger", model, "--json").stdout)["rows"]
+    assert [row["task"] for row in spends] == ["march", "april"]
+    assert all(row["published"] for row in spends)
+
+
+def test_private_accuracy_is_paid_for(started):
+    model = started / "model"
+    reticent("learn", write_csv(started / "march.csv", ["E10", "E11"]), "--model", model, *NUMBERS, "--label", "code")
+    test = write_csv(started / "test.csv", ["E10", "E11"], each=2000, seed=2)
+    done = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.5)
+    assert re.fullmatch(r"accuracy [01]\.\d{4} \(noisy\)\n", done.stdout)
+    spends = json.loads(reticent("ledger", model, "--json").stdout)["rows"]
+    assert spends[-1]["task"] == "evaluation test"
+    assert spends[-1]["epsilon"] == pytest.approx(0.5, rel=1e-6)
+    again = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.9)
+    assert "would cost more" in refused(again)
+    whose = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--public", "--person", "who")
+    assert "Expected --person with --epsilon only" in refused(whose)
+    whose = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.1, "--unit", "no")
+    assert "No column 'no' in the first line" in refused(whose)
+
+
+def test_public_labels_with_a_taxonomy(tmp_path):
+    (tmp_path / "labels.txt").write_text("E10\nE11\n")
+    (tmp_path / "tree.csv").write_text("child,parent\nE10.2,E10\nE11.9,E11\n")
+    settings = ["--labels", tmp_path / "labels.txt", "--taxonomy", tmp_path / "tree.csv", "--encoder", "none"]
+    assert reticent("init", tmp_path / "model", *BUDGET, *settings).returncode == 0
+    march = write_csv(tmp_path / "march.csv", ["E10.2", "E11.9"])
+    learned = reticent("learn", march, "--model", tmp_path / "model", *NUMBERS, "--label", "code", "--json")
+    assert json.loads(learned.stdout)["labels_known"] == 2
+    test = write_csv(tmp_path / "test.csv", ["E10", "E11"], seed=3)
+    done = reticent("evaluate", test, "--model", tmp_path / "model", *NUMBERS, "--label", "code", "--public", "--json")
+    assert json.loads(done.stdout)["accuracy"] > 0.95
+
+
+@pytest.mark.parametrize(
+    ("extra", "sentence"),
+    [
+        (["--labels", "absent.txt"], "No file at"),
+        (["--labels", "x", "--released"], "not both"),
+        (["--taxonomy", "x"], "--labels FILE with --taxonomy"),
+        (["--class-size", "3"], "No count weight"),
+        (["--encoder", "magic"], "Expected an encoder"),
+        (["--learner", "magic"], "Expected a learner"),
+    ],
+)
+def test_init_refusals_print_one_line(extra, sentence, tmp_path):
+    assert sentence in refused(reticent("init", tmp_path / "model", *BUDGET, *extra))
+    assert not (tmp_path / "model").exists()
+
+
+def test_learn_refusals_print_one_line(started):
+    model = started / "model"
+    march = write_csv(started / "march.csv", ["E10", "E11"])
+    assert "is a model already" in refused(reticent("init", model, *BUDGET, "--encoder", "none"))
+    assert "No column 'x'" in refused(reticent("learn", march, "--model", model, "--features", "x", "--label", "code"))
+    assert "--label" in refused(reticent("learn", march, "--model", model, *NUMBERS))
+    assert "No model at" in refused(reticent("learn", march, "--model", started / "no", *NUMBERS, "--label", "code"))
+    assert "No file at" in refused(reticent("learn", started / "no.csv", "--model", model, *NUMBERS, "--label", "code"))
+    assert reticent("learn", march, "--model", model, *NUMBERS, "--label", "code").returncode == 0
+    again = refused(reticent("learn", march, "--model", model, *NUMBERS, "--label", "code"))
+    assert "another name" in again
+    assert "--void 2" in again
+    scores = ["evaluate", march, "--model", model, *NUMBERS, "--label", "code"]
+    assert "--public" in refused(reticent(*scores))
+    assert "--public" in refused(reticent(*scores, "--public", "--epsilon", 1))
+    out = started / "no" / "out.csv"
+    assert "Cannot write" in refused(reticent("predict", march, "--model", model, *NUMBERS, "-o", out))

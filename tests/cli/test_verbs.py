@@ -1,0 +1,56 @@
+"""The verbs: every one has help, and a refusal is one line in a real process too."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from reticent.cli import app
+from tests.cli.command import reticent
+
+VERBS = [
+    ["upgrade"],
+    ["plan"],
+    ["init"],
+    ["learn"],
+    ["predict"],
+    ["evaluate"],
+    ["ledger"],
+    ["audit"],
+    ["attack", "labels"],
+    ["demo"],
+    ["bench"],
+    ["report"],
+]
+
+
+def test_version_and_help():
+    assert re.fullmatch(r"reticent \d+\.\d+\.\d+(\.dev\d+)?\n", reticent("--version").stdout)
+    assert "plan" in reticent("--help").stdout
+
+
+def test_a_real_process_prints_the_same_refusal():
+    words = ["plan", "--epsilon", "-1", "--delta", "1e-5"]
+    command = [sys.executable, "-W", "error", "-c", "from reticent.cli import main; main()", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, reticent(*words).stderr)
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_every_verb_has_help_with_an_example(verb):
+    shown = reticent(*verb, "--help")
+    assert shown.returncode == 0
+    assert f"Example: reticent {' '.join(verb)}" in " ".join(shown.stdout.split())
+
+
+def test_no_verb_is_left_out_of_these_tests():
+    top = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    nested = {
+        (group.name, command.callback.__name__)
+        for group in app.registered_groups
+        if group.typer_instance
+        for command in group.typer_instance.registered_commands
+        if command.callback
+    }
+    assert {(name,) for name in top} | nested == {tuple(verb) for verb in VERBS}
