@@ -69,7 +69,7 @@ CASES = [(1, 40.0), (2, 40.0), (3, 40.0), (3, 2.0), (8, 1000.0), (40, 3.73 * gri
 
 @pytest.mark.parametrize(("width", "sigma"), CASES)
 @pytest.mark.parametrize("share", [0.3, 0.02])
-def test_sparse_path_has_the_dense_law(width, sigma, share, rng):
+def test_sparse_and_dense_paths_have_one_distribution(width, sigma, share, rng):
     """Several empty spaces, one after the other; K = 1, 2, 3 and a grid so coarse that rounding matters."""
     space, draws = 2_000, 8
     mechanism = SparseGaussian(noise(sigma), space, share=share)
@@ -82,7 +82,7 @@ def test_sparse_path_has_the_dense_law(width, sigma, share, rng):
 
 
 def test_real_size_has_the_right_number_and_radius(rng):
-    """K = 384, a million labels: norms against the truncated chi-square law itself."""
+    """K = 384, a million labels: norms against the truncated chi-square distribution."""
     sigma, width, space = 3.73 * grid.SCALE, 384, 1_000_000
     mechanism = SparseGaussian(noise(sigma), space, share=2e-4)
     kept = mechanism(nothing(width), rng=rng)
@@ -163,7 +163,7 @@ def test_broken_twins_are_rejected(twin, rng, monkeypatch):
 
 
 def test_one_example_changes_no_support(rng):
-    """Each second label has one example: kept as often and with the law of the dense path; the others like noise."""
+    """Each second label has one example: kept as often and distributed as by the dense path; the others like noise."""
     sigma, width, space, share, draws = grid.SCALE / 2, 3, 4_000, 0.05, 5
     mechanism = SparseGaussian(noise(sigma), space, share=share)
     rows = np.arange(0, space, 2)
@@ -179,7 +179,7 @@ def test_one_example_changes_no_support(rng):
 
 
 def test_other_labels_are_unaffected(rng):
-    """Rows with examples and rows published before get at most one block; the rest follow the dense law."""
+    """Rows with examples and rows published before get at most one block; the rest follow the dense distribution."""
     space, draws, width = 1_000, 20, 4
     rows = np.arange(0, space, 3)
     mechanism = SparseGaussian(noise(1000.0), space, kept_before=np.arange(0, space, 7), share=0.1)
@@ -269,7 +269,7 @@ def test_share_falls_with_the_space():
     assert SparseGaussian(noise(1000.0), 100).squared_threshold(384) == -1
 
 
-def test_successes_follow_their_law(rng):
+def test_successes_follow_their_distribution(rng):
     n, p = 5_000, 0.013
     found = [rng.successes(n, lambda mp: mp.mpf(p)) for _ in range(400)]
     numbers = np.array([len(places) for places in found])

@@ -1,4 +1,4 @@
-"""The best of a random number of runs, as a law that can be written down exactly."""
+"""The best of a random number of runs, as a distribution that can be written down exactly."""
 
 import math
 
@@ -15,7 +15,7 @@ RUN = events.Gaussian(noise_multiplier=accounting.gaussian_sigma(BUDGET))
 
 
 def best_of(run: Floats, eta: float, gamma: float) -> Floats:
-    """The law of the best run, where outcomes are listed from the worst score to the best.
+    """The distribution of the best run, where outcomes are listed from the worst score to the best.
 
     Pr[best <= y] = f(Pr[run <= y]) with the generating function f of the number of runs.
     """

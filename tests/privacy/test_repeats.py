@@ -1,4 +1,4 @@
-"""The number of runs: its law written out, and draws that follow it."""
+"""The number of runs: its distribution written out, and draws that follow it."""
 
 import dataclasses
 from typing import Any
@@ -24,7 +24,7 @@ def pmf(event: events.PrivateSelection, k: int, mp: Any) -> Any:
 
 
 @pytest.mark.parametrize(("eta", "gamma"), SHAPES)
-def test_law_of_the_number_of_runs(eta, gamma):
+def test_distribution_of_the_number_of_runs(eta, gamma):
     event = events.PrivateSelection(run=RUN, eta=eta, gamma=gamma)
     with precision.bits(200) as mp:
         chances = [pmf(event, k, mp) for k in range(1, 6_000)]

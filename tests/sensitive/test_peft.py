@@ -158,7 +158,7 @@ def test_selected_labels_are_remembered():
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 30])
-def test_known_labels_stand_out_by_their_law(size):
+def test_known_labels_stand_out_with_their_probability(size):
     """One coin for each known label, with examples or without; a twin that skips the labels without is caught."""
     from scipy.stats import binom, norm
 

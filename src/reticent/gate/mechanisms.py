@@ -86,7 +86,8 @@ class CountLabels:
       - A new label with one example is released with probability at most p1 of its event.
                                                                          test_counts_expose_at_most_p1
       - A new label absent from the data is never released.              test_absent_labels_are_never_released
-      - Known labels follow the Gaussian law of their counts, also of zero.    test_known_labels_stand_out_by_their_law
+      - A known label, also without examples, passes with the Gaussian probability of its count.
+                                                          test_known_labels_stand_out_with_their_probability
 
     Args:
         event: What one call costs.
@@ -189,7 +190,7 @@ def number_of_runs(event: events.PrivateSelection, *, rng: NoiseSource) -> int:
     Run k is the last with probability Pr[K = k | K >= k]: one coin after each run.
 
     Guarantees:
-      - Exactly the truncated negative binomial law.    test_number_of_runs_follows_its_pmf
+      - Exactly the truncated negative binomial distribution.    test_number_of_runs_follows_its_pmf
 
     Example:
         >>> event = events.PrivateSelection(run=events.Public(), eta=0.0, gamma=0.5)

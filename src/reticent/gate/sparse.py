@@ -4,12 +4,13 @@ A block is the noisy integer sum k of one label, K coordinates. It is kept if a 
 or if |k|^2 > R^2; the threshold is public. Labels that were not published and are not in the data need no block each:
 nearly all of theirs would be thrown away. Those that would be kept are drawn directly, by rejection:
 
-Let p be the law of a block of rounded noise with deviation s, and p' the same with a larger deviation s'. On the cube
-that rounds to k, the densities' ratio is (s'/s)^K exp(-a |x|^2) with a = (1/s^2 - 1/s'^2) / 2, and every x there has
-|x| > r = R - sqrt(K)/2, so p(k) <= C p'(k) with C = (s'/s)^K exp(-a r^2). Give each label a proposal with probability
-C, draw it from p', accept it with probability p(k) / (C p'(k)) if |k| > R: the label ends with block k with probability
-C p'(k) p(k) / (C p'(k)) = p(k), for every k beyond the threshold. That is the dense law itself, on integers; nothing is
-approximated. s' = r / sqrt(K) makes C smallest (Chernoff's bound): 1 in 4 to 1 in 20 proposals is accepted.
+Let p be the distribution of a block of rounded noise with deviation s, and p' the same with a larger deviation s'. On
+the cube that rounds to k, the densities' ratio is (s'/s)^K exp(-a |x|^2) with a = (1/s^2 - 1/s'^2) / 2, and every x
+there has |x| > r = R - sqrt(K)/2, so p(k) <= C p'(k) with C = (s'/s)^K exp(-a r^2). Give each label a proposal with
+probability C, draw it from p', accept it with probability p(k) / (C p'(k)) if |k| > R: the label ends with block k with
+probability C p'(k) p(k) / (C p'(k)) = p(k), for every k beyond the threshold. That is the dense distribution, on
+integers; nothing is approximated. s' = r / sqrt(K) makes C smallest (Chernoff's bound): 1 in 4 to 1 in 20 proposals is
+accepted.
 """
 
 import math
@@ -82,8 +83,9 @@ class SparseGaussian:
     """Adds rounded Gaussian noise to the sums of all labels of a space and keeps the blocks that stand out.
 
     Guarantees:
-      - The same law as noise on every block and the keep rule after it, exactly: total variation 0, given uniform
-        random bits. So it is post-processing of one Gaussian mechanism.      test_sparse_path_has_the_dense_law
+      - The same distribution as noise on every block and the threshold after it: total variation 0, given uniform
+        random bits. So it is post-processing of one Gaussian mechanism.
+                                                              test_sparse_and_dense_paths_have_one_distribution
       - A label with examples is treated like one without: neighbours have the same support.
                                                                               test_one_example_changes_no_support
       - A label published before keeps its block, whatever it is.            test_published_labels_keep_their_blocks

@@ -138,11 +138,11 @@ def _learn(
 
 
 def _released(hospital: Hospital, model: ContinualClassifier) -> list[tuple[int, bool, float]]:
-    """Returns size, whether it was released, and the planned probability of each label; public data, so it may."""
+    """Returns size, whether it was released, and the planned probability of each label. Public data only."""
     counts = Counter(b for b, held in zip(hospital.data.blocks, hospital.data.held_out, strict=True) if not held)
-    rule = selection.law(planning.joint_gaussian(BUDGET, planning.DEFAULT_COUNT_WEIGHT))
+    law = selection.law(planning.joint_gaussian(BUDGET, planning.DEFAULT_COUNT_WEIGHT))
     known = set(model.classes_)
-    return [(size, block in known, float(rule.release_probability(size))) for block, size in counts.items()]
+    return [(size, block in known, float(law.release_probability(size))) for block, size in counts.items()]
 
 
 def _report(

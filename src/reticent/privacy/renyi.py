@@ -29,11 +29,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Bound:
-    """Rényi divergences, in both directions, of laws close to the true ones.
+    """Rényi divergences, in both directions, of distributions close to the true ones.
 
-    On neighbouring data sets the event has laws M and M'. There are laws A and A' with divergences at most these, and
-    M, M' contain them: M >= e^(-shift) A at every point, and M differs from A by at most `slip` in total variation.
-    Where A and A' are (x, d)-indistinguishable, M(S) <= slip + A(S) <= slip + d + e^x A'(S)
+    On neighbouring data sets the event has distributions M and M'. There are distributions A and A' with divergences at
+    most these, and M, M' contain them: M >= e^(-shift) A at every point, and M differs from A by at most `slip` in
+    total variation. Where A and A' are (x, d)-indistinguishable, M(S) <= slip + A(S) <= slip + d + e^x A'(S)
     <= slip + d + e^(x + shift) M'(S).
 
     Guarantees:

@@ -1,7 +1,7 @@
-"""How many runs private selection makes: the truncated negative binomial law, from which the gate draws.
+"""How many runs private selection makes: the truncated negative binomial distribution, from which the gate draws.
 
 Pr[K = k] is proportional to (1 - gamma)^k (eta)(eta + 1)...(eta + k - 1) / k! on k = 1, 2, ...; eta = 0 is the
-logarithmic law and eta = 1 the geometric one.
+logarithmic distribution and eta = 1 the geometric one.
 
 Reference: Papernot and Steinke 2022, Definition 1.
 """

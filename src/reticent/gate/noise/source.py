@@ -44,7 +44,7 @@ class NoiseSource:
       - `from_os()` is keyed by the operating system and keyed anew in a forked child: no two processes share
         noise.                                                          test_forked_child_draws_other_noise
       - It cannot be copied or pickled: the same noise is never used twice.     test_source_cannot_be_copied
-      - `rounded_gaussian` has exactly the law of round(N(0, sigma^2)).  test_rounded_gaussian_follows_its_pmf
+      - `rounded_gaussian` has exactly the distribution of round(N(0, sigma^2)).  test_rounded_gaussian_follows_its_pmf
       - It is a function of the random bits alone, whatever the error of float64.   test_same_integers_as_by_scipy
       - `coins` compare 256 bits with a probability given to 256 bits.   test_coins_are_exact_in_the_tail
       - `below` and `successes` have exactly the probabilities they are given: what float64 cannot decide is decided in
@@ -183,7 +183,7 @@ class NoiseSource:
             bits, drawn = self._more(bits, drawn)
 
     def rounded_gaussian(self, sigma: float, shape: int | tuple[int, ...]) -> Ints:
-        """Returns integers with exactly the law of round(N(0, sigma^2))."""
+        """Returns integers with exactly the distribution of round(N(0, sigma^2))."""
         if not 0 < sigma <= _LARGEST_SIGMA:
             raise errors.InvalidValue(f"Expected 0 < sigma <= 2^52 on the integer grid, got {sigma}.")
         out = np.empty(shape, dtype=np.int64)

@@ -154,16 +154,16 @@ def _mean(right: Any) -> float:
 def classes(
     run: Run, model: ContinualClassifier, examples: Mapping[str, npt.NDArray[np.int64]]
 ) -> list[list[Any]] | None:
-    """Returns size, whether it was released, and the planned chance of that, for each label of released ones."""
+    """Returns size, whether it was released, and the planned chance of release, for each label."""
     if run.labels != "released" or run.epsilon is None:
         return None
     releasing = _releasing(model.releases[-1].event)
     if releasing is None:
         return None
-    rule = selection.law(releasing)
+    law = selection.law(releasing)
     known = set(model.classes_.tolist())
     return [
-        [int(sizes.sum()), label in known, round(1 - float(np.prod(1 - rule.release_probability(sizes[sizes > 0]))), 6)]
+        [int(sizes.sum()), label in known, round(1 - float(np.prod(1 - law.release_probability(sizes[sizes > 0]))), 6)]
         for label, sizes in examples.items()
     ]
 

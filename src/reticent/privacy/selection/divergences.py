@@ -14,7 +14,7 @@ from reticent.privacy.selection.laws import COIN_BITS, CountLaw, Floats
 
 
 def hockey_stick(p: npt.ArrayLike, q: npt.ArrayLike, epsilon: float) -> Floats:
-    """Returns the hockey-stick divergence between discrete laws, the larger of both directions.
+    """Returns the hockey-stick divergence between discrete distributions, the larger of both directions.
 
     Outcomes run along the first axis. Give small probabilities as themselves, not as 1 minus a large one: the answer is
     as exact as they are.

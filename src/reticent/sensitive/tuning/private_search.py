@@ -41,7 +41,7 @@ def private_selection(
         budget: What tuning may cost.
         encoder: As in `ContinualClassifier`.
         mean_runs: How many runs to expect. The number itself is random and secret.
-        eta: Shape of its law: 0 is logarithmic, the cheapest; at 1, geometric, few runs are rarer.
+        eta: Shape of its distribution: 0 is logarithmic, the cheapest; at 1, geometric, few runs are rarer.
     """
     learner = resolved(learner, encoder)
     slowest = replace(learner, rate=least_batch(learner) / learner.task_size)
@@ -72,8 +72,8 @@ def tune_privately(
 ) -> PeftEnsemble:
     """Returns the learner with the settings of the best of a random number of private runs.
 
-    Settings are drawn from a fixed law, log-uniform over the ranges of `tune`; each run trains on all the sensitive
-    examples and is scored on public ones. The persons in them pay once, under a separate task name.
+    Settings are drawn from a fixed distribution, log-uniform over the ranges of `tune`; each run trains on all the
+    sensitive examples and is scored on public ones. The persons in them pay once, under a separate task name.
 
     Guarantees (with the assumptions of the gate's budget):
       - The whole selection is spent before anything is drawn.         test_private_tuning_spends_before_it_draws
@@ -92,7 +92,7 @@ def tune_privately(
         persons: Whose example each one is.
         name: The public task name of the spend.
         mean_runs: How many runs to expect.
-        eta: Shape of the law of their number.
+        eta: Shape of the distribution of their number.
 
     Reference: Papernot and Steinke 2022, Theorem 2.
     """
@@ -109,7 +109,7 @@ def tune_privately(
         )
 
     permit = gate.spend(event, task=name)
-    # Of runs with equal scores the first is kept: the law of breaking ties by independent coins, which the theorem
+    # Of runs with equal scores the first is kept: the same as breaking ties by independent coins, which the theorem
     # allows.
     best, score = learner, -1.0
     with _unseen():
