@@ -55,7 +55,7 @@ def learn(
     for task in tasks:  # sensitive
         with directory.writer(noise) as gate:  # one writer; budget, ledger, noise
             directory.refuse_second_time(task.name)
-            model = directory.model
+            task, model = gate.admit(task), directory.model
             release = learner.learn_task(
                 task, policy, known=model.labels, encoder=encoder, gate=gate, past=model.releases
             )

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from reticent import Budget, LabelSpace, errors
-from reticent.gate.gate import Gate, Permit, drawn_by
+from reticent.gate import gate as gates
+from reticent.gate.gate import Gate, Permit, RunPermit, drawn_by
 from reticent.gate.grid import SCALE
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import CountLabels, GaussianSum, SelectLabels
@@ -79,7 +80,9 @@ def test_labelled_training_is_drawn_in_its_two_parts(gate):
     event = events.LabelledTraining(counts=COUNTS, training=TRAINING)
     permit = gate.spend(event, task="march")
     permit.draw(CountLabels(COUNTS), {"common": 500})
-    permit.draw(NoisySteps(TRAINING, 1.0), gradients())
+    steps = permit.draw(NoisySteps(TRAINING, 1.0), gradients())
+    for _ in range(TRAINING.steps):
+        steps(np.zeros(6))
     assert permit.release(parameters={}).event == event
 
 
@@ -167,7 +170,9 @@ def test_a_release_costs_all_that_was_spent_on_its_task(gate):
     unused = gate.spend(LABELS, task="never drawn")
     for permit in (first, second):
         permit.draw(GaussianSum(GAUSSIAN), SUMS)
-    other.draw(NoisySteps(TRAINING, 1.0), gradients())
+    steps = other.draw(NoisySteps(TRAINING, 1.0), gradients())
+    for _ in range(TRAINING.steps):
+        steps(np.zeros(6))
     release = second.release(parameters={})
     assert release.event == events.compose(GAUSSIAN, GAUSSIAN)
     assert gate.rows(release) == [first.row, second.row, other.row]
@@ -216,20 +221,101 @@ def selection() -> events.PrivateSelection:
 def test_runs_spend_no_more_than_the_selection_says(gate):
     event = selection()
     permit = gate.spend(event, task="tuning")
-    for count, run in enumerate(permit.runs()):
-        dearer = events.DpSgd(noise_multiplier=8.0, rate=0.1, steps=4)
+
+    def run(mine: RunPermit) -> tuple[float, str]:
+        for dearer in (replace(TRAINING, noise_multiplier=8.0), events.NonPrivate()):
+            with pytest.raises(errors.NotPaidFor, match="A run draws once, at most"):
+                mine.draw(Once(dearer), 1)
+        assert mine.draw(Once(event.run), 1) == 1
         with pytest.raises(errors.NotPaidFor, match="A run draws once, at most"):
-            run.draw(Once(dearer), 1)
-        assert run.draw(Once(event.run), count) == count
-        with pytest.raises(errors.NotPaidFor, match="A run draws once, at most"):
-            run.draw(Once(event.run), 1)
+            mine.draw(Once(event.run), 1)
+        return 0.5, "settings"
+
+    assert permit.best(run) == "settings"
     with pytest.raises(errors.NotPaidFor, match="drawn its PrivateSelection already"):
-        next(permit.runs())
+        permit.best(run)
     with pytest.raises(errors.NotPaidFor, match="no private selection"):
-        next(gate.spend(GAUSSIAN, task="march").runs())
+        gate.spend(GAUSSIAN, task="march").best(run)
 
 
-def test_what_is_never_drawn_cannot_be_spent(gate):
-    with pytest.raises(errors.InvalidValue, match="an Exposure is part of an account"):
-        gate.spend(events.Exposure(chance=1e-9), task="march")
+def test_runs_of_several_examples_per_person_keep_their_noise():
+    """The attack: noise 20 for five examples is as much as noise 4 for one, but five are in the data."""
+    gate = Gate(Ledger.create(None, Budget(epsilon=50.0, delta=1e-5, examples_per_person=5)))
+    paid = events.Gaussian(noise_multiplier=20.0, examples_per_person=5)
+    permit = gate.spend(accounting.private_selection(paid, mean_runs=2), task="tuning")
+
+    def run(mine: RunPermit) -> tuple[float, int]:
+        with pytest.raises(errors.InvalidValue, match="5 examples per person"):
+            mine.draw(Once(events.Gaussian(noise_multiplier=4.0)), 1)
+        return 0.0, mine.draw(Once(paid), 1)
+
+    assert permit.best(run) == 1
+
+
+def test_only_the_best_run_is_seen(gate, monkeypatch):
+    scores = iter([0.2, 0.7, 0.7, 0.1])
+    monkeypatch.setattr(gates, "number_of_runs", lambda *_, **__: 4)
+    permit = gate.spend(selection(), task="tuning")
+    made: list[int] = []
+
+    def run(mine: RunPermit) -> tuple[float, int]:
+        made.append(len(made))
+        return next(scores), made[-1]
+
+    assert permit.best(run) == 1  # of equals the first
+    assert made == [0, 1, 2, 3]
+
+
+def test_spends_name_the_task_that_was_admitted(gate):
+    """The attack: the same examples under a hundred names, each of which would be other persons' data."""
+    task = gate.admit(Task(np.eye(2), ["a", "b"], name="march"))
+    with pytest.raises(errors.NotPaidFor, match="the task that was admitted"):
+        gate.spend(GAUSSIAN, task="another name")
+    assert gate.spend(GAUSSIAN, task=task.name).task == "march"
+
+
+def test_nothing_is_spent_or_drawn_after_the_release(gate):
+    permit, _ = made(gate)
+    with pytest.raises(errors.NotPaidFor, match="has its release already"):
+        gate.spend(GAUSSIAN, task="march")
+    with pytest.raises(errors.NotPaidFor, match="has its release already"):
+        permit.draw(GaussianSum(GAUSSIAN), SUMS)
+
+
+def test_steps_end_with_their_gate(gate, ledger):
+    permit = gate.spend(TRAINING, task="march")
+    steps = permit.draw(NoisySteps(TRAINING, 1.0), gradients())
+    steps(np.zeros(6))
+    with pytest.raises(errors.NotPaidFor, match="to be drawn before its release"):
+        permit.release(parameters={})
+    ledger.void(permit.row, reason="a second thought")
+    with pytest.raises(errors.NotPaidFor, match="is voided"):
+        steps(np.zeros(6))
+    other = gate.spend(TRAINING, task="april")
+    later = other.draw(NoisySteps(TRAINING, 1.0), gradients())
+    gate.close()
+    with pytest.raises(errors.NotPaidFor, match="gate is closed"):
+        later(np.zeros(6))
+
+
+def test_counts_come_before_training(gate):
+    permit = gate.spend(events.LabelledTraining(counts=COUNTS, training=TRAINING), task="march")
+    with pytest.raises(errors.NotPaidFor, match="counted before training"):
+        permit.draw(NoisySteps(TRAINING, 1.0), gradients())
+
+
+def test_mechanisms_refuse_what_their_event_does_not_say():
+    with pytest.raises(errors.InvalidValue, match="no test with any other"):
+        SelectLabels(LABELS, lambda n: 1.0)
+    with pytest.raises(errors.InvalidValue, match="its delta is the chance of a single example"):
+        SelectLabels(events.BinaryTest(epsilon=1.0, delta=1e-6), lambda n: 0.5)
+    with pytest.raises(errors.InvalidValue, match="one example per person"):
+        NoisySteps(replace(TRAINING, examples_per_person=5), 1.0)
+
+
+@pytest.mark.parametrize("event", [events.Public(), events.Composed(()), events.Exposure(chance=1e-9)])
+def test_what_is_never_drawn_cannot_be_spent(gate, event):
+    """The attack: pay nothing, draw nothing, and publish exact sums as a release."""
+    with pytest.raises(errors.InvalidValue, match="Expected an event that some mechanism draws"):
+        gate.spend(event, task="march")
     assert drawn_by(events.compose(events.Public(), events.NonPrivate())) == {}

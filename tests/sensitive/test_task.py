@@ -34,32 +34,32 @@ def test_persons_are_bounded_before_reading():
     for part in ("inputs", "labels"):
         with pytest.raises(errors.InvalidValue, match=r"^Expected a task admitted by the gate: gate\.admit\(task\)"):
             getattr(task, part)
-    capped = task.capped(1)
+    capped = task._capped(1)
     assert (np.asarray(capped.inputs).tolist(), capped.labels, capped.name) == ([[1, 1]] * 2, ["a", "c"], "march")
 
 
 def test_capping_keeps_the_first_of_each_person():
     task = Task(np.arange(10).reshape(5, 2), list("abcde"), persons=["x", "y", "x", "x", "z"])
-    capped = task.capped(2)
+    capped = task._capped(2)
     assert capped.labels == ["a", "b", "c", "e"]
     assert isinstance(capped.inputs, np.ndarray)
     assert capped.inputs[:, 0].tolist() == [0, 2, 4, 8]
-    assert Task(["t"] * 3, "abc").capped(1).labels == ["a", "b", "c"]
+    assert Task(["t"] * 3, "abc")._capped(1).labels == ["a", "b", "c"]
 
 
 def test_capping_one_person_does_not_depend_on_others():
     mine = [("x", "a"), ("x", "b"), ("x", "c")]
     others = [("y", "p"), ("z", "q"), ("y", "r")]
     mixed = [others[0], mine[0], others[1], mine[1], mine[2], others[2]]
-    alone = Task(["t"] * 3, [label for _, label in mine], [person for person, _ in mine]).capped(2).labels
-    among = Task(["t"] * 6, [label for _, label in mixed], [person for person, _ in mixed]).capped(2).labels
+    alone = Task(["t"] * 3, [label for _, label in mine], [person for person, _ in mine])._capped(2).labels
+    among = Task(["t"] * 6, [label for _, label in mixed], [person for person, _ in mixed])._capped(2).labels
     assert alone == [label for label in among if label in {"a", "b", "c"}] == ["a", "b"]
 
 
 def test_missing_ids_of_all_types_are_left_out():
     """Missing ids are all different to a dict (NaN) or all the same (None): neither bounds a person."""
     persons = [float("nan"), float("nan"), None, np.float32("nan"), 1, 1.0, np.int64(1), "x"]
-    assert Task(["t"] * 8, list("abcdefgh"), persons).capped(2).labels == ["e", "f", "h"]
+    assert Task(["t"] * 8, list("abcdefgh"), persons)._capped(2).labels == ["e", "f", "h"]
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_missing_ids_of_all_types_are_left_out():
 )
 def test_examples_with_a_missing_id_are_left_out(persons):
     """If they were one person's, adding one example could push another one out."""
-    assert Task(["t"] * 3, list("abc"), persons).capped(1).labels == ["c"]
+    assert Task(["t"] * 3, list("abc"), persons)._capped(1).labels == ["c"]
 
 
 def test_ids_of_any_usual_type_tell_persons_apart():
     days = [date(2020, 1, 1), date(2020, 1, 2), date(2020, 1, 1)]
     for persons in (days, [b"x", b"y", b"x"], [UUID(int=1), UUID(int=2), UUID(int=1)], [(1, "a"), (1, "b"), (1, "a")]):
-        assert Task(["t"] * 3, list("abc"), persons).capped(1).labels == ["a", "b"]
+        assert Task(["t"] * 3, list("abc"), persons)._capped(1).labels == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
     ],
 )
 def test_equal_ids_are_one_person(persons):
-    assert len(Task(["t"] * len(persons), ["a"] * len(persons), persons).capped(1).labels) == 1
+    assert len(Task(["t"] * len(persons), ["a"] * len(persons), persons)._capped(1).labels) == 1
 
 
 def test_ids_that_look_alike_are_several_persons():
@@ -127,7 +127,7 @@ def test_ids_that_look_alike_are_several_persons():
     day = date(2020, 1, 1)
     persons: list[Any] = [naive, NOON, day, day.isoformat(), ("date", day.isoformat()), np.datetime64(5, "ns"), 5]
     persons += [np.datetime64(6, "ns"), np.datetime64(6, "us"), "1", 1, b"1", Decimal("0.1"), 0.1, "x", b"x"]
-    assert len(Task(["t"] * len(persons), ["a"] * len(persons), persons).capped(1).labels) == len(persons)
+    assert len(Task(["t"] * len(persons), ["a"] * len(persons), persons)._capped(1).labels) == len(persons)
 
 
 # --- columns of any library
@@ -159,7 +159,7 @@ def test_no_cell_of_a_column_raises(kind, capfd):
     column = COLUMNS[kind]()
     for task in (Task(column, [1, 2, 3]), Task(["t"] * 3, column)):
         assert len(task.labels) == 3
-    assert Task(["t"] * 3, [1, 2, 3], column).capped(1).labels in ([1, 3], [1, 2, 3])
+    assert Task(["t"] * 3, [1, 2, 3], column)._capped(1).labels in ([1, 3], [1, 2, 3])
     if "days" not in kind and "polars" not in kind:
         assert Task(["t"] * 3, column).labels == ["ab", None, "cd"]
         assert Task(column, [1, 2, 3]).inputs == ["ab", None, "cd"]

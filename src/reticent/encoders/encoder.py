@@ -90,8 +90,7 @@ class Encoder:
         if found is None:
             sentence = f"{self.name} cannot encode a public example. Use another model, or wrap(...) your own code."
             raise errors.ReticentError(sentence) from cause
-        alike = len({row.tobytes() for row in found}) == 1
-        return backend if alike else replace(backend, rows=lambda _: 1)  # a row's position changes its features
+        return backend if _independent(backend, found) else replace(backend, rows=lambda _: 1)
 
     @property
     def width(self) -> int:
@@ -217,6 +216,41 @@ def _probed(backend: Backend) -> tuple[Features | None, Exception | None]:
     except Exception as error:
         return None, error
     return (values if values.shape == (rows, backend.width) else None), None
+
+
+def _independent(backend: Backend, found: Features) -> bool:
+    """Returns whether the public example has the same features in every position, beside copies and beside another."""
+    if len(found) == 1 or len({row.tobytes() for row in found}) > 1:
+        return len(found) == 1
+    (item,) = backend.prepare([backend.probe])
+    if item is None:
+        return False
+    others = [like(item, item, turned=True)] * (len(found) - 1)
+    try:
+        first, last = (
+            np.asarray(backend.forward(stacked(batch, len(found))), np.float32)
+            for batch in ([item, *others], [*others, item])
+        )
+    except Exception:
+        return False
+    return bool(first[0].tobytes() == last[-1].tobytes() == found[0].tobytes())
+
+
+def like(public: Item, item: Item, *, turned: bool = False) -> Item:
+    """Returns a public example of the shape of an item: the values of the public one, repeated; or turned around.
+
+    >>> like((np.array([1, 2, 3]),), (np.zeros(4, int),), turned=True)[0].tolist()
+    [1, 3, 2, 1]
+    """
+    made = []
+    for known, array in zip(public, item, strict=True):
+        values = np.resize(known.ravel(), array.size)
+        if array.dtype.kind == "f":  # a plain picture would hide what depends on its values
+            values = values + np.cos(np.arange(array.size)) / 4 if not turned else 3 * values[::-1] + 1
+        elif turned:
+            values = values[::-1]
+        made.append(values.astype(array.dtype).reshape(array.shape))
+    return tuple(made)
 
 
 def batches(items: Sequence[Item | None], rows: Callable[[Item], int]) -> Iterator[tuple[list[int], list[Item], int]]:

@@ -5,30 +5,28 @@ each mechanism of that event once and refuses everything else; only what a permi
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
 
 from reticent import errors
 from reticent.budget import Budget
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import Mechanism, number_of_runs
 from reticent.gate.noise import NoiseSource
+from reticent.gate.step import Steps
 from reticent.labels import LabelSpace
-from reticent.privacy import events, renyi
+from reticent.privacy import accounting, events, renyi
 from reticent.privacy.events import Event
 from reticent.released.release import Array, Release
 
+if TYPE_CHECKING:  # a signature may name what is above this room
+    from reticent.sensitive.task import Task
+
 Value = TypeVar("Value")
 Released = TypeVar("Released")
-Persons = TypeVar("Persons", bound="Capped")
+Result = TypeVar("Result")
 _NO_LABELS = LabelSpace(())
-
-
-class Capped(Protocol):
-    """Sensitive examples, each of a known person."""
-
-    def capped(self: Persons, examples_per_person: int) -> Persons:
-        """Returns at most this many examples of each person."""
 
 
 class Gate:
@@ -58,6 +56,7 @@ class Gate:
     def __init__(self, ledger: Ledger, noise: NoiseSource | None = None) -> None:
         self._ledger = ledger
         self._noise = NoiseSource.from_os() if noise is None else noise
+        self._admitted: set[str] = set()
         self._permits: list[Permit] = []
         self._open = True
 
@@ -74,23 +73,30 @@ class Gate:
         """False if noise comes from a seeded source."""
         return self._noise.private
 
-    def admit(self, task: Persons) -> Persons:
+    def admit(self, task: "Task") -> "Task":
         """Returns at most as many examples of each person as the budget says; before that they cannot be read."""
-        return task.capped(self.budget.examples_per_person)
+        self._admitted.add(task.name)
+        return task._capped(self.budget.examples_per_person)
 
     def spend(self, event: Event, *, task: str, private: bool = True) -> "Permit":
         """Records a spend, durably, and returns the permit to draw it; refuses one that would exceed the budget.
 
         Args:
             event: What is about to be drawn.
-            task: The public name of the task.
-            private: False for what is NOT PRIVATE whatever its noise, such as a learner that keeps raw examples.
+            task: The public name of the task: of one that was admitted, since the same examples under another name
+                would be other persons.
+            private: False for what is NOT PRIVATE whatever its noise, such as a learner that keeps raw examples; it may
+                have another name.
         """
         self._refuse_if_closed()
+        if private and self._admitted and task not in self._admitted:
+            raise errors.NotPaidFor(f"Expected a spend on the task that was admitted, got the name {task!r}.")
+        if any(permit.made is not None for permit in self._permits if permit.task == task):
+            raise errors.NotPaidFor(f"Task {task!r} has its release already: nothing more can be spent on it here.")
         parts = drawn_by(event)
         private = private and self.private and events.NonPrivate() not in leaves(event)
         row = self._ledger.spend(event, task=task, private=private)
-        permit = Permit(self, event, task, row, private, parts)
+        permit = Permit(self, event, task, row, self._ledger.is_private(row), parts)
         self._permits.append(permit)
         return permit
 
@@ -102,12 +108,13 @@ class Gate:
     def rows(self, release: Release) -> list[int]:
         """Returns the rows of the spends that paid for a release; refuses one that no permit of this gate made."""
         self._refuse_if_closed()
-        if not any(permit.made is release for permit in self._permits):
+        maker = next((permit for permit in self._permits if permit.made is release), None)
+        if maker is None:
             raise errors.NotPaidFor(
                 f"Nothing was spent on this release of task {release.task!r}: it must not be published. A learner "
                 "returns what permit.release(...) made, unchanged."
             )
-        return [permit.row for permit in self._permits if permit.task == release.task or permit.has_drawn]
+        return sorted({*maker.paid, *(permit.row for permit in self._paying(release.task))})
 
     def close(self) -> None:
         """Ends all permits."""
@@ -117,8 +124,10 @@ class Gate:
         if not self._open:
             raise errors.NotPaidFor("This gate is closed: its writer has finished. Open a new one for each task.")
 
-    def _event(self, task: str) -> Event:
-        return events.compose(*(permit.event for permit in self._permits if permit.task == task))
+    def _paying(self, task: str) -> "list[Permit]":
+        """The permits that a release of a task rests on: all of that name, and others that were drawn; not voided."""
+        mine = (permit for permit in self._permits if permit.task == task or permit.has_drawn)
+        return [permit for permit in mine if not self._ledger.is_voided(permit.row)]
 
 
 class Permit:
@@ -127,6 +136,10 @@ class Permit:
     Guarantees:
       - What was not paid for, was drawn before, has other parameters or was voided is refused.
                                                   test_permits_draw_what_was_paid_for, test_voided_permits_draw_nothing
+      - Steps of a training are refused like draws once the gate is closed or the row is voided.
+                                                                                 test_steps_end_with_their_gate
+      - Labels are counted before a labelled training.                           test_counts_come_before_training
+      - Of a private selection only the best run is seen.                        test_only_the_best_run_is_seen
       - A release has the event and the `private` flag of its spends.            test_releases_come_from_permits
       - A release before all of its event was drawn is refused: it could hold values without noise.
                                                                                  test_releases_wait_for_their_draws
@@ -135,7 +148,10 @@ class Permit:
     def __init__(self, gate: Gate, event: Event, task: str, row: int, private: bool, parts: Counter[Event]) -> None:
         self.event, self.task, self.row, self.private = event, task, row, private
         self.made: Release | None = None
+        self.paid: list[int] = []  # the rows that its release rests on, voided since or not
         self._gate, self._parts, self._left = gate, parts, parts.copy()
+        self._steps: list[Steps] = []
+        self._published = False
 
     def __repr__(self) -> str:
         return f"Permit(task={self.task!r}, event={self.event!r})"
@@ -148,16 +164,27 @@ class Permit:
     def draw(self, mechanism: Mechanism[Value, Released], value: Value) -> Released:
         """Draws one mechanism of the event on sensitive data; what it returns may be published with the release."""
         self._take(mechanism.event)
-        return mechanism(value, rng=self._gate._noise)
+        return self._drawn(mechanism, value)
 
-    def runs(self) -> Iterator["RunPermit"]:
-        """Yields a permit for each run of a private selection; how many there are is secret, and is drawn here."""
-        event = next((part for part in self._parts if isinstance(part, events.PrivateSelection)), None)
-        if event is None:
+    def best(self, run: Callable[["RunPermit"], tuple[float, Result]]) -> Result:
+        """Makes the runs of a private selection and returns the result of the best one; of equal scores the first.
+
+        How many runs there are is secret and is drawn here; the theorem allows nothing else to be seen of the others.
+
+        Args:
+            run: From a permit for one run to its score, on public data, and its result.
+        """
+        chosen = next((part for part in self._parts if isinstance(part, events.PrivateSelection)), None)
+        if chosen is None:
             raise errors.NotPaidFor("This permit has no private selection in its event: nothing is to be repeated.")
-        self._take(event)
-        for _ in range(number_of_runs(event, rng=self._gate._noise)):
-            yield RunPermit(self, event.run)
+        self._take(chosen)
+        count = number_of_runs(chosen, rng=self._gate._noise)
+        score, best = run(RunPermit(self, chosen.run))
+        for _ in range(count - 1):
+            reached, result = run(RunPermit(self, chosen.run))
+            if reached > score:
+                score, best = reached, result
+        return best
 
     def release(self, *, parameters: Mapping[str, Array], labels: LabelSpace = _NO_LABELS) -> Release:
         """Returns the release of the task; everything that this gate has spent on the task must have been drawn.
@@ -167,17 +194,19 @@ class Permit:
             labels: The labels that became known.
         """
         self._check()
-        permits = [permit for permit in self._gate._permits if permit.task == self.task]
-        if any(permit._left.total() for permit in permits):
+        permits = self._gate._paying(self.task)
+        if any(permit._left.total() or any(steps.left for steps in permit._steps) for permit in permits):
             raise errors.NotPaidFor(
                 f"Expected everything that was paid for task {self.task!r} to be drawn before its release: values that "
                 "were not drawn have no noise."
             )
+        self.paid = [permit.row for permit in permits]
+        mine = [permit.event for permit in permits if permit.task == self.task]
         self.made = Release(
             task=self.task,
             labels=labels,
-            parameters=parameters,
-            event=self._gate._event(self.task),
+            parameters=MappingProxyType(dict(parameters)),
+            event=events.compose(*mine),
             private=all(permit.private for permit in permits),
         )
         return self.made
@@ -186,6 +215,14 @@ class Permit:
         """Records that what was drawn is published in another form than a release: a noisy accuracy, tuned settings."""
         self._check()
         self._gate._ledger.publish(self.row)
+        self._published = True
+
+    def _drawn(self, mechanism: Mechanism[Value, Released], value: Value) -> Released:
+        drawn = mechanism(value, rng=self._gate._noise)
+        if isinstance(drawn, Steps):  # drawn one by one, later: each is refused as a draw would be
+            drawn.check = self._check
+            self._steps.append(drawn)
+        return drawn
 
     def _take(self, event: Event) -> None:
         self._check()
@@ -195,10 +232,14 @@ class Permit:
             raise errors.NotPaidFor(f"{_shown(event)} was not paid for. This permit draws {paid}.")
         if not self._left[event]:
             raise errors.NotPaidFor(f"This permit has drawn its {kind} already. Noise is paid for once: spend again.")
+        if any(event == part.training and self._left[part.counts] for part in _labelled(self.event)):
+            raise errors.NotPaidFor("Expected labels to be counted before training: what is not released is left out.")
         self._left[event] -= 1
 
     def _check(self) -> None:
         self._gate._refuse_if_closed()
+        if self.made is not None or self._published:
+            raise errors.NotPaidFor("This permit has its release already: nothing more may be drawn for it.")
         if self._gate._ledger.is_voided(self.row):
             raise errors.NotPaidFor(
                 f"Row {self.row} of the ledger is voided: nothing may be drawn for it. Spend again."
@@ -209,17 +250,18 @@ class RunPermit:
     """What one run of a private selection may draw: one mechanism that spends no more than the selection says."""
 
     def __init__(self, permit: Permit, most: Event) -> None:
-        self._permit, self._most, self._drawn = permit, most, False
+        self._permit, self._most, self._has_drawn = permit, most, False
 
     def draw(self, mechanism: Mechanism[Value, Released], value: Value) -> Released:
         """Draws the run's mechanism, once."""
         self._permit._check()
-        if self._drawn or not renyi.spends_no_more(mechanism.event, self._most):
+        accounting.refuse_fewer_examples(mechanism.event, self._permit._gate.budget)
+        if self._has_drawn or not renyi.spends_no_more(mechanism.event, self._most):
             raise errors.NotPaidFor(
                 f"{_shown(mechanism.event)} was not paid for. A run draws once, at most {_shown(self._most)}."
             )
-        self._drawn = True
-        return mechanism(value, rng=self._permit._gate._noise)
+        self._has_drawn = True
+        return self._permit._drawn(mechanism, value)
 
 
 def leaves(event: Event) -> Iterator[Event]:
@@ -242,10 +284,18 @@ def leaves(event: Event) -> Iterator[Event]:
 
 def drawn_by(event: Event) -> Counter[Event]:
     """Returns how often each mechanism of an event is drawn; refuses an event that no mechanism draws."""
-    parts = Counter(part for part in leaves(event) if not isinstance(part, events.NonPrivate))
-    if any(isinstance(part, events.Exposure) for part in parts):
-        raise errors.InvalidValue("Expected events of mechanisms: an Exposure is part of an account, and never drawn.")
-    return parts
+    found = list(leaves(event))
+    if not found or any(isinstance(part, events.Exposure) for part in found):
+        raise errors.InvalidValue("Expected an event that some mechanism draws. What is public needs no spend.")
+    return Counter(part for part in found if not isinstance(part, events.NonPrivate))
+
+
+def _labelled(event: Event) -> Iterator[events.LabelledTraining]:
+    if isinstance(event, events.LabelledTraining):
+        yield event
+    elif isinstance(event, events.Composed):
+        for part in event.parts:
+            yield from _labelled(part)
 
 
 def _shown(event: Event) -> str:

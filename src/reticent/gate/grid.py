@@ -34,6 +34,9 @@ class Rows:
     values: npt.NDArray[np.int64]
     kept: npt.NDArray[np.bool_]
 
+    def __repr__(self) -> str:
+        return "Rows(<sensitive>)"
+
 
 def snap(rows: npt.NDArray[np.floating], *, count_weight: float = 0.0) -> Rows:
     """Returns rows of at most unit norm as integers, with room for the count slot.

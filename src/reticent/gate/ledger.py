@@ -166,6 +166,10 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         self.refresh()
         return any(kind == "void" and body["of"] == row for _, kind, body in self._entries[row:])
 
+    def is_private(self, row: int) -> bool:
+        """Returns what a spend says of its noise."""
+        return bool(self._entries[row - 1][2]["private"])
+
     def record(self, act: str) -> int:
         """Records a public act that costs nothing, and returns its row."""
         with self._exclusive():

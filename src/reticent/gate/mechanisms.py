@@ -52,6 +52,12 @@ class SelectLabels:
     event: events.LabelSelection
     test: Callable[[int], float] | None = None
 
+    def __post_init__(self) -> None:
+        if (self.test is not None) != isinstance(self.event, events.BinaryTest):
+            raise errors.InvalidValue("Expected a test with the event BinaryTest, and no test with any other.")
+        if self.test is not None and self.law.event != self.event:
+            raise errors.InvalidValue("Expected the event of this test: its delta is the chance of a single example.")
+
     @property
     def law(self) -> selection.CountLaw:
         """The formulas behind it."""
@@ -168,8 +174,8 @@ class JointGaussian:
 
     def __call__(self, value: LabelSums, *, rng: NoiseSource) -> NoisySums:
         """Returns noisy sums; blocks of labels that do not pass are not drawn, which changes no probability."""
-        if value.count_weight != self.event.count_weight:
-            raise errors.InvalidValue("Expected sums with the count weight of the mechanism.")
+        if value.count_weight != self.event.count_weight or value.sensitivity > grid.SCALE:
+            raise errors.InvalidValue("Expected sums with the count weight of the mechanism, of sensitivity one.")
         sigma = self.event.noise_multiplier * grid.SCALE
         step = selection.count_step(self.event.count_weight)
         # at or above the real threshold, so that integers expose a single example no more often than p1

@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -49,6 +49,9 @@ class OuterProducts:
     values: Floats
     units: Floats
     lengths: Floats
+
+    def __repr__(self) -> str:
+        return "OuterProducts(<sensitive>)"
 
     def norms(self) -> dict[str, Floats]:
         """Returns the norm of each example's gradient, by parameter."""
@@ -143,6 +146,10 @@ class NoisySteps:
 
     def __post_init__(self) -> None:
         errors.set_real(self, "clip_norm", above=1e-30, below=1e30)
+        if self.event.examples_per_person != 1:
+            raise errors.InvalidValue(
+                "Expected training on one example per person: examples are sampled and clipped one by one here."
+            )
 
     def __call__(self, value: Gradients, *, rng: NoiseSource) -> "Steps":
         """Returns a function from parameters to a noisy sum, to be called once for each step."""
@@ -160,24 +167,30 @@ class Steps:
     """
 
     def __init__(self, steps: NoisySteps, gradients: Gradients, rng: NoiseSource) -> None:
-        self._gradients, self._clip_norm = gradients, steps.clip_norm
-        self._like = gradients.start
+        self.left = steps.event.steps
+        self.check: Callable[[], None] = _nothing  # a permit refuses steps as it refuses draws
+        self._gradients: Gradients | None = gradients
+        self._clip_norm, self._like = steps.clip_norm, gradients.start
         size = sum(value.size for value in self._like.values())
         slack = math.sqrt(size) / grid.STEP_SCALE + 2 * MOST_EXAMPLES**2 * 2.0**-53
         sigma = steps.event.noise_multiplier * (1 + slack) * grid.STEP_SCALE
         draw = partial(_draw, rng, gradients.size, steps.event.rate, sigma, size)
-        self._draws = _draws(draw, steps.event.steps, ahead=steps.ahead)
+        self._draws = _draws(draw, self.left, ahead=steps.ahead)
 
     def __repr__(self) -> str:
         return "Steps(<sensitive>)"
 
     def __call__(self, point: Floats) -> Floats:
         """Returns the noisy sum at these parameters, one number for each; it may be published."""
-        drawn = next(self._draws, None)
-        if drawn is None:
+        self.check()
+        if self._gradients is None:
             raise errors.NotPaidFor("All steps that were paid for are drawn. Spend again to train on.")
-        rows, noise = drawn
+        self.left -= 1
+        rows, noise = next(self._draws)
         sums = clipped_sum(self._gradients, split(point, self._like, np.float32), rows, self._clip_norm)
+        if not self.left:  # the examples are needed no more, nor the thread that draws ahead
+            self._gradients, self.check = None, _nothing
+            self._draws.close()
         noisy = flattened(sums)
         noisy *= grid.STEP_SCALE / self._clip_norm
         np.rint(noisy, out=noisy)
@@ -190,9 +203,19 @@ def clipped_sum(gradients: Gradients, parameters: Parameters, rows: Ints, clip_n
     """Sensitive: returns the sum of the given examples' gradients, each scaled to at most clip_norm."""
     while True:
         sums = {name: np.zeros(value.shape) for name, value in gradients.start.items()}
+        blocks, found = gradients.blocks(parameters, rows), 0
         try:
-            for block in gradients.blocks(parameters, rows):
-                block.add(sums, bounded(block.norms(), clip_norm))
+            for block in blocks:
+                scales = block.norms()
+                found += max((len(norm) for norm in scales.values()), default=0)
+                if found > len(rows):
+                    raise errors.InvalidValue("Expected one gradient for each example: several would count it twice.")
+                try:
+                    block.add(sums, bounded(scales, clip_norm))
+                except MemoryError as error:
+                    if not isinstance(blocks, Generator):
+                        raise
+                    blocks.throw(error)  # as if its own computation had run out of memory
             return sums
         except Again:
             continue
@@ -241,15 +264,24 @@ def _draw(rng: NoiseSource, size: int, rate: float, sigma: float, parameters: in
     return rows, rng.rounded_gaussian(sigma, parameters)
 
 
-def _draws(draw: Callable[[], tuple[Ints, Ints]], steps: int, *, ahead: bool) -> Iterator[tuple[Ints, Ints]]:
+def _draws(
+    draw: Callable[[], tuple[Ints, Ints]], steps: int, *, ahead: bool
+) -> Generator[tuple[Ints, Ints], None, None]:
     if not ahead:
         for _ in range(steps):
             yield draw()
         return
-    with ThreadPoolExecutor(1) as thread:
+    thread = ThreadPoolExecutor(1)
+    try:
         coming = thread.submit(draw)
         for left in reversed(range(steps)):
             drawn = coming.result()
             if left:
                 coming = thread.submit(draw)
             yield drawn
+    finally:
+        thread.shutdown(wait=False)  # may run wherever steps that nobody finished are collected: never wait there
+
+
+def _nothing() -> None:
+    """Refuses nothing."""

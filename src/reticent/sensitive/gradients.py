@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.encoders.adapters import Adapter, trainable
-from reticent.encoders.encoder import NO_MEMORY, Backend, Item, batches, out_of_memory, shapes, stacked, tensors
+from reticent.encoders.encoder import NO_MEMORY, Backend, Item, batches, like, out_of_memory, shapes, stacked, tensors
 from reticent.encoders.packages import require
 from reticent.gate.step import Again, Block, Floats, Ints, Parameters
 from reticent.sensitive.head import Head, Snapped, head_gradients, inside, snapped, zeros
@@ -177,16 +177,24 @@ class AdapterGradients:
             raise errors.InvalidValue(_ONE_BY_ONE)
 
     def _tells_rows_apart(self, item: Item, count: int) -> bool:
-        """Returns whether gradients of public examples of this shape are the same in every row, beside any others."""
-        one, other = _public_like(self._public, item), _public_like(self._public, item, turned=True)
-        copies = self._recorded(self._adapted, stacked([one], count), count, _every_row)
-        mixed = [
-            self._recorded(self._adapted, stacked(beside, count), count, _every_row)
-            for beside in ([one, *[other] * (count - 1)], [*[other] * (count - 1), one])
-        ]
+        """Returns whether public examples of this shape have the same features and gradients in every position."""
+        one, other = like(self._public, item), like(self._public, item, turned=True)
+
+        def computed(beside: Sequence[Item]) -> list[Floats]:
+            seen: list[Floats] = []
+
+            def back(features: Floats) -> Floats:
+                seen.append(features)
+                return _every_row(features)
+
+            gradients = self._recorded(self._adapted, stacked(beside, count), count, back)
+            return [*seen, *gradients.values()]
+
+        copies = computed([one])
+        first, last = computed([one, *[other] * (count - 1)]), computed([*[other] * (count - 1), one])
         return all(
-            (rows == rows[0]).all() and (mixed[0][name][0] == rows[0]).all() and (mixed[1][name][-1] == rows[0]).all()
-            for name, rows in copies.items()
+            (rows == rows[0]).all() and (among[0] == rows[0]).all() and (behind[-1] == rows[0]).all()
+            for rows, among, behind in zip(copies, first, last, strict=True)
         )
 
 
@@ -254,18 +262,6 @@ class _Rows:
     def kept(self, item: Item | None) -> Item | None:
         """Returns an item, or None where one of its shape does not fit into memory even alone."""
         return None if item is None or self._halved.get(shapes(item)) == 0 else item
-
-
-def _public_like(public: Item, item: Item, *, turned: bool = False) -> Item:
-    """Returns a public example of the shape of an item: the values of the public one, repeated; or turned around."""
-    made = []
-    for known, array in zip(public, item, strict=True):
-        values = np.resize(known.ravel(), array.size)
-        if array.dtype.kind == "f":  # a plain picture would hide what depends on its values
-            values = values + np.cos(np.arange(array.size)) / 4
-        values = values[::-1] * 3 if turned and array.dtype.kind == "f" else values[::-1] if turned else values
-        made.append(values.astype(array.dtype).reshape(array.shape))
-    return tuple(made)
 
 
 def _first_row(features: Floats) -> Floats:

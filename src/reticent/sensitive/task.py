@@ -53,10 +53,13 @@ class Task:
     def __repr__(self) -> str:
         return "Task(<sensitive>)"
 
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("A task is sensitive: it cannot be pickled or copied.")
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("A task is sensitive: it cannot be pickled or copied.")
 
-    def capped(self, examples_per_person: int) -> "Task":
+    def _capped(self, examples_per_person: int) -> "Task":
         """Returns a task that can be read: at most this many examples of each person, the first in the data's order.
 
         The choice depends on a person's own rows alone; an example whose id is missing (None, NaN) is left out. Without

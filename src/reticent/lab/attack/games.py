@@ -135,6 +135,8 @@ def gaussians(event: events.Event) -> Callable[[float], events.Event] | None:
                 ]
             case _:
                 return None
+    if not parts:  # nothing was paid for, so no amount of noise is claimed
+        return None
     return lambda times: events.compose(
         *(replace(part, noise_multiplier=part.noise_multiplier * times) for part in parts)
     )

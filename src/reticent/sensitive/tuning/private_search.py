@@ -9,7 +9,7 @@ from typing import Any
 
 from reticent import errors
 from reticent.budget import Budget
-from reticent.gate.gate import Gate
+from reticent.gate.gate import Gate, RunPermit
 from reticent.policies import PublicLabels
 from reticent.privacy import accounting, events, renyi
 from reticent.released.model import Encode
@@ -109,15 +109,13 @@ def tune_privately(
         )
 
     permit = gate.spend(event, task=name)
-    # Of runs with equal scores the first is kept: the same as breaking ties by independent coins, which the theorem
-    # allows.
-    best, score = learner, -1.0
+
+    def run(permit: RunPermit) -> tuple[float, PeftEnsemble]:
+        candidate = draw(learner, gate.uniform(3))
+        return accuracy(candidate, run_like(event.run, candidate), permit), candidate
+
     with _unseen():
-        for run in permit.runs():
-            candidate = draw(learner, gate.uniform(3))
-            reached = accuracy(candidate, run_like(event.run, candidate), run)
-            if reached > score:
-                best, score = candidate, reached
+        best = permit.best(run)
     permit.publish()
     return replace(best, tuning=f"tuned by private selection, paid for as {name!r}")
 

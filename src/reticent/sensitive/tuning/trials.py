@@ -37,6 +37,9 @@ class TrialExamples:
     inputs: Inputs
     places: npt.NDArray[np.int64]
 
+    def __repr__(self) -> str:
+        return "TrialExamples(<sensitive>)"
+
     @classmethod
     def of(cls, task: Task, policy: PublicLabels) -> "TrialExamples":
         """Returns the examples of a task under public labels."""
