@@ -169,7 +169,7 @@ def test_spend_comes_before_the_draw(monkeypatch):
 
 def test_task_names_are_learned_once():
     model = learned("public")
-    with pytest.raises(errors.BudgetExceeded, match=r"another name.*--void"):
+    with pytest.raises(errors.BudgetExceeded, match=r"another name\.$"):
         model.learn_task(*data(["a"], 10), name="march")
 
 
@@ -275,7 +275,6 @@ def test_saved_model_has_no_trace_of_canaries(tmp_path):
     canary = np.full(WIDTH, 0.123456789)
     model = rt.ContinualClassifier(labels=rt.ReleasedLabels(), budget=BUDGET, path=tmp_path)
     model.learn_task(np.concatenate([x, canary[None]]), [*y, "canary-7f3a"], name="march")
-    model.directory.close()
     for file in tmp_path.rglob("*"):
         if file.is_file():
             content = file.read_bytes()
@@ -292,7 +291,6 @@ def test_neighbours_differ_in_values_only(policy, tmp_path):
     for name, keep in (("with", 800), ("without", 799)):
         model = rt.ContinualClassifier(labels=POLICIES[policy](), budget=BUDGET, path=tmp_path / name)
         model.learn_task(x[:keep], y[:keep], name="march")
-        model.directory.close()
         files = {
             str(f.relative_to(tmp_path / name)): f.stat().st_size for f in (tmp_path / name).rglob("*") if f.is_file()
         }

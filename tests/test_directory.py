@@ -1,8 +1,10 @@
 """A model directory: one writer, one commit point, and inconsistent state is refused."""
 
+import copy
 import json
 import multiprocessing
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -70,7 +72,7 @@ def _learn_many(path: Path, worker: int, tasks: int) -> None:
 
 
 def learned_by_two(path: Path, tasks: int) -> None:
-    assert len(classifier(path).classes_) == 2
+    assert len(classifier(path).directory.model.labels) == 2  # made here
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_learn_many, args=(path, worker, tasks)) for worker in range(2)]
     for worker in workers:
@@ -98,7 +100,6 @@ def test_two_processes_of_fifty_tasks_lose_nothing(tmp_path):
 
 def test_threads_on_one_object_lose_nothing(tmp_path):
     model = classifier(tmp_path)
-    assert len(model.classes_) == 2
     threads = [threading.Thread(target=model.learn_task, args=(X, Y), kwargs={"name": f"{i}"}) for i in range(8)]
     for thread in threads:
         thread.start()
@@ -126,6 +127,86 @@ def test_an_object_sees_what_others_have_published(tmp_path):
     assert [release.task for release in mine.releases] == ["march", "april", "may"]
     with pytest.raises(errors.BudgetExceeded, match="in the ledger already"):
         theirs.learn_task(X, Y, name="may")
+
+
+def test_one_thread_opens_one_writer(tmp_path):
+    for path in (tmp_path / "model", None):
+        directory = classifier(path).directory
+        with directory.writer(), pytest.raises(errors.LedgerError, match="open in this thread already"):
+            directory.record("an act")
+        directory.record("an act")
+
+
+def test_of_two_creators_one_is_refused(tmp_path, monkeypatch):
+    """Both saw an empty folder; the later one must not write over the labels of the other."""
+    write = store.write_labels
+    others: list[object] = []
+
+    def meanwhile(folder, labels, remap):
+        if not others:
+            others.append("asked")
+            monkeypatch.setattr(files, "PATIENCE", 0.05)
+            with pytest.raises(errors.LedgerError, match="Another process is writing"):
+                rt.ContinualClassifier(labels=rt.PublicLabels(["z"]), budget=BUDGET, path=folder).learn_task(
+                    X, ["z"] * 40, name="march"
+                )
+        return write(folder, labels, remap)
+
+    monkeypatch.setattr(store, "write_labels", meanwhile)
+    classifier(tmp_path).learn_task(X, Y, name="march")
+    assert rt.load(tmp_path).classes_.tolist() == ["a", "b"]
+
+
+def test_a_release_is_published_once(tmp_path):
+    directory = classifier(tmp_path).directory
+    task = Task(X, Y, name="march")
+    with directory.writer() as gate:
+        release = rt.Cosine().learn_task(
+            gate.admit(task), LABELS, known=directory.model.labels, encoder=None, gate=gate, past=()
+        )
+        directory.publish(release)
+        with pytest.raises(errors.NotPaidFor, match="gate is closed"):
+            directory.publish(release)
+    assert tasks_of(tmp_path) == ["march"]
+
+
+def test_the_folder_stays_the_one_it_was(tmp_path, monkeypatch):
+    """Another current folder, the model moved away, or another model in its place."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    model = classifier(Path("model")).learn_task(X, Y, name="march")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    model.learn_task(X, Y, name="april")
+    assert tasks_of(tmp_path / "model") == ["march", "april"]
+    (tmp_path / "model").rename(tmp_path / "moved")
+    for act in (lambda: model.learn_task(X, Y, name="may"), model.spent):
+        with pytest.raises(errors.InvalidValue, match=r"No folder at|No model at"):
+            act()
+    assert not (tmp_path / "model").exists()
+    classifier(tmp_path / "model").learn_task(X, Y, name="march")
+    for act in (lambda: model.learn_task(X, Y, name="may"), model.spent):
+        with pytest.raises(errors.LedgerError, match="does not belong to its releases"):
+            act()
+    assert tasks_of(tmp_path / "moved") == ["march", "april"]
+
+
+def test_no_working_files_stay(tmp_path):
+    model = classifier(tmp_path).learn_task(X, Y, name="march")
+    model.spent()
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(
+        [FILE_NAME, files.LOCK, store.LABELS, store.MANIFEST, store.RELEASES]
+    )
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])  # noqa: S301
+def test_copies_of_a_model_write_to_its_folder(tmp_path, copied):
+    model = classifier(tmp_path).learn_task(X, Y, name="march")
+    other = copied(model)
+    other.learn_task(X, Y, name="april")
+    model.learn_task(X, Y, name="may")
+    assert tasks_of(tmp_path) == ["march", "april", "may"]
+    with pytest.raises(errors.InvalidValue, match="in memory cannot be copied"):
+        copied(classifier(None).learn_task(X, Y, name="march"))
 
 
 # --- one commit point
@@ -162,7 +243,7 @@ NOW = "os.kill(os.getpid(), signal.SIGKILL)"
 )
 def test_the_ledger_decides_what_is_published(tmp_path, owner, method, before, published):
     """Killed before and after every step: the model loads and can learn; what the ledger published is there."""
-    classifier(tmp_path).learn_task(X, Y, name="march").directory.close()
+    classifier(tmp_path).learn_task(X, Y, name="march")
     code = KILLED.format(module=owner[0], owner=owner[1], method=method, before=before)
     ended = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(tmp_path)], check=False)
     assert ended.returncode == -signal.SIGKILL
@@ -180,7 +261,7 @@ def test_the_ledger_decides_what_is_published(tmp_path, owner, method, before, p
 
 
 def test_a_crash_while_creating_leaves_a_model_or_none(tmp_path):
-    classifier(tmp_path / "model").learn_task(X, Y, name="march").directory.close()
+    classifier(tmp_path / "model").learn_task(X, Y, name="march")
     (tmp_path / "model" / "manifest.json").unlink()  # killed before the first one was written: the ledger knows
     model = rt.load(tmp_path / "model")
     assert [release.task for release in model.releases] == ["march"]
@@ -206,6 +287,34 @@ def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):
     assert tasks_of(tmp_path) == ["march", "may"]
 
 
+def test_a_manifest_that_cannot_be_written_is_derived_later(tmp_path, monkeypatch):
+    """After the commit point nothing may look like a failure: the same task would be learned again."""
+    model = classifier(tmp_path).learn_task(X, Y, name="march")
+
+    def full(folder, content):
+        raise errors.InvalidValue("Cannot write: No space left on device.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "write_manifest", full)
+        model.learn_task(X, Y, name="april")
+    assert len(json.loads((tmp_path / "manifest.json").read_text())["releases"]) == 1
+    assert tasks_of(tmp_path) == ["march", "april"]
+    model.learn_task(X, Y, name="may")
+    assert len(json.loads((tmp_path / "manifest.json").read_text())["releases"]) == 3
+
+
+def test_a_refusal_says_whether_a_row_can_be_voided(tmp_path, monkeypatch):
+    model = classifier(tmp_path).learn_task(X, Y, name="march")
+    with pytest.raises(errors.BudgetExceeded, match=r"another name\.$"):
+        model.learn_task(X, Y, name="march")
+    with monkeypatch.context() as patch:
+        patch.setattr(Directory, "publish", lambda self, release: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model.learn_task(X, Y, name="april")
+    with pytest.raises(errors.BudgetExceeded, match="--void 4 --reason"):
+        model.learn_task(X, Y, name="april")
+
+
 # --- ledger and releases belong together
 
 
@@ -221,7 +330,7 @@ def refused_to_learn(path: Path, sentence: str) -> None:
 
 
 def test_without_its_ledger_a_model_predicts(tmp_path):
-    classifier(tmp_path).learn_task(X, Y, name="march").directory.close()
+    classifier(tmp_path).learn_task(X, Y, name="march")
     for file in tmp_path.glob(f"{FILE_NAME}*"):
         file.unlink()
     assert predicts(tmp_path)
@@ -233,9 +342,8 @@ def test_without_its_ledger_a_model_predicts(tmp_path):
 def test_an_older_ledger_is_refused(tmp_path):
     """The attack: restore yesterday's ledger, and learn the same persons again at the full budget."""
     model = classifier(tmp_path / "model").learn_task(X, Y, name="march")
-    model.directory.close()
     yesterday = (tmp_path / "model" / FILE_NAME).read_bytes()
-    model.learn_task(X, Y, name="april").directory.close()
+    model.learn_task(X, Y, name="april")
     (tmp_path / "model" / FILE_NAME).write_bytes(yesterday)
     assert predicts(tmp_path / "model")
     refused_to_learn(tmp_path / "model", "does not belong to its releases")
@@ -243,9 +351,34 @@ def test_an_older_ledger_is_refused(tmp_path):
         rt.load(tmp_path / "model").spent()
 
 
+def test_an_older_ledger_without_a_manifest_is_refused(tmp_path):
+    """The same attack, with the manifest removed: the release in the folder tells."""
+    folder = tmp_path / "model"
+    model = classifier(folder).learn_task(X, Y, name="march")
+    yesterday = (folder / FILE_NAME).read_bytes()
+    model.learn_task(X, Y, name="april")
+    (folder / FILE_NAME).write_bytes(yesterday)
+    (folder / "manifest.json").unlink()
+    refused_to_learn(folder, "does not belong to its releases")
+    with pytest.raises(errors.LedgerError, match="does not belong"):
+        model.learn_task(X, Y, name="may")
+
+
+def test_a_restored_folder_is_learned_into_again(tmp_path):
+    """What was refused is looked at anew by every writer."""
+    model = classifier(tmp_path).learn_task(X, Y, name="march")
+    whole = (tmp_path / FILE_NAME).read_bytes()
+    (tmp_path / FILE_NAME).unlink()
+    with pytest.raises(errors.LedgerError, match="has no ledger"):
+        model.learn_task(X, Y, name="april")
+    (tmp_path / FILE_NAME).write_bytes(whole)
+    model.learn_task(X, Y, name="april")
+    assert tasks_of(tmp_path) == ["march", "april"]
+
+
 def test_the_ledger_of_another_model_is_refused(tmp_path):
     for name in ("one", "two"):
-        classifier(tmp_path / name).learn_task(X, Y, name="march").directory.close()
+        classifier(tmp_path / name).learn_task(X, Y, name="march")
     shutil.copy(tmp_path / "two" / FILE_NAME, tmp_path / "one" / FILE_NAME)
     assert predicts(tmp_path / "one")
     refused_to_learn(tmp_path / "one", "does not belong to its releases")
@@ -253,7 +386,7 @@ def test_the_ledger_of_another_model_is_refused(tmp_path):
 
 def test_the_release_of_another_model_is_refused(tmp_path):
     for name in ("one", "two"):
-        classifier(tmp_path / name).learn_task(X, Y, name="march").directory.close()
+        classifier(tmp_path / name).learn_task(X, Y, name="march")
     (one, two) = (tmp_path / name / "releases" / "0001.safetensors" for name in ("one", "two"))
     entry = json.loads((tmp_path / "two" / "manifest.json").read_text())["releases"][0]
     shutil.copy(two, one)
@@ -267,7 +400,7 @@ def test_the_release_of_another_model_is_refused(tmp_path):
 
 @pytest.mark.parametrize("file", ["../../secret", "/etc/passwd", "releases/../manifest.json", "releases/x"])
 def test_files_outside_the_folder_are_refused(tmp_path, file):
-    classifier(tmp_path).learn_task(X, Y, name="march").directory.close()
+    classifier(tmp_path).learn_task(X, Y, name="march")
     for ledger in tmp_path.glob(f"{FILE_NAME}*"):
         ledger.unlink()
     manifest = json.loads((tmp_path / "manifest.json").read_text())
@@ -277,8 +410,63 @@ def test_files_outside_the_folder_are_refused(tmp_path, file):
         rt.load(tmp_path)
 
 
+@pytest.mark.parametrize("damage", [{"releases": [{}]}, {"releases": 3}, {"rule": None}, {"policy": {}}])
+def test_a_damaged_manifest_is_refused(tmp_path, damage):
+    classifier(tmp_path).learn_task(X, Y, name="march")
+    (tmp_path / FILE_NAME).unlink()
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    (tmp_path / "manifest.json").write_text(json.dumps({**manifest, **damage}))
+    with pytest.raises(errors.InvalidValue, match="Restore it from a backup"):
+        rt.load(tmp_path)
+    for name in damage:
+        del manifest[name]
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(errors.InvalidValue, match="Restore it from a backup"):
+        rt.load(tmp_path)
+
+
+def test_settings_of_other_processes_are_seen(tmp_path):
+    mine, paper = classifier(tmp_path).learn_task(X, Y, name="march"), rt.load(tmp_path, learner=rt.Cosine.paper())
+    ours = rt.load(tmp_path, learner=rt.Cosine())
+    ours.learn_task(X, Y, name="april")
+    paper.learn_task(X, Y, name="may")
+    mine.learn_task(X, Y, name="june")
+    assert mine._learner() == rt.Cosine.paper()
+    assert mine.directory.model.rule == rt.Cosine.paper().rule
+    ours.learn_task(X, Y, name="july")  # it was set before, and is set again
+    assert rt.load(tmp_path)._learner() == rt.Cosine()
+
+
+def test_a_learner_of_another_kind_is_refused(tmp_path):
+    model = classifier(tmp_path).learn_task(X, Y, name="march")
+    model.learner = rt.PeftEnsemble()
+    with pytest.raises(errors.InvalidValue, match="rule 'sums', as those of this model are; got 'ensemble'"):
+        model.learn_task(X, Y, name="april")
+    with pytest.raises(errors.InvalidValue, match="Start a new model"):
+        rt.load(tmp_path, learner=rt.PeftEnsemble())
+    assert [spend.task for spend in rt.load(tmp_path).statement().spends] == ["march"]
+
+
+def test_path_and_labels_stay(tmp_path):
+    model = classifier(tmp_path / "one").learn_task(X, Y, name="march")
+    model.path = tmp_path / "two"
+    with pytest.raises(errors.InvalidValue, match="Expected the path"):
+        model.learn_task(X, Y, name="april")
+    model.path, model.labels = tmp_path / "one", rt.PublicLabels(["a", "b", "c"])
+    with pytest.raises(errors.InvalidValue, match="Expected the labels"):
+        model.learn_task(X, Y, name="april")
+
+
+def test_looking_makes_no_folder(tmp_path):
+    model = rt.ContinualClassifier(labels=LABELS, path=tmp_path / "model")
+    assert model.classes_.tolist() == ["a", "b"]
+    assert model.releases == ()
+    assert model.predict(np.eye(2, 8)).shape == (2,)
+    assert not (tmp_path / "model").exists()
+
+
 def test_settings_follow_the_learner(tmp_path):
-    classifier(tmp_path).learn_task(X, Y, name="march").directory.close()
+    classifier(tmp_path).learn_task(X, Y, name="march")
     model = rt.load(tmp_path, learner=rt.Cosine.paper())
     model.learn_task(X, Y, name="april").learn_task(X, Y, name="may")
     assert rt.load(tmp_path)._learner() == rt.Cosine.paper()
@@ -332,6 +520,29 @@ def test_folders_of_format_3_are_upgraded(old, name):
         upgrade(old / name)
 
 
+def test_a_killed_upgrade_is_finished(old, monkeypatch):
+    folder = old / "released"
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "write_manifest", killed)
+        with pytest.raises(KeyboardInterrupt):
+            upgrade(folder)
+    assert rt.load(folder).predict(CENTRES).tolist() == EXPECTED["released"]["predictions"]
+    refused_to_learn(folder, "earlier version .* reticent upgrade")
+    upgrade(folder)
+    rt.load(folder).learn_task(CENTRES, ["code 0", "code 1", "code 2"], name="may")
+    assert rt.load(folder).releases[-1].task == "may"
+
+
+def test_a_ledger_of_the_first_format_is_refused_beside_the_current_one(old):
+    upgrade(old / "public")
+    shutil.copy(FORMAT_3 / "public" / FILE_NAME, old / "public" / FILE_NAME)
+    refused_to_learn(old / "public", "does not belong to its releases")
+
+
 def test_a_contradictory_folder_is_not_upgraded(old):
     manifest = json.loads((old / "released" / "manifest.json").read_text())
     shutil.copy(old / "public" / FILE_NAME, old / "released" / FILE_NAME)
@@ -361,3 +572,21 @@ def test_saved_copies_belong_together(tmp_path):
     with pytest.raises(errors.InvalidValue, match="holds a model already"):
         model.save(tmp_path / "copy")
     assert os.listdir(tmp_path / "second") != []
+
+
+def test_a_killed_copy_is_no_model(tmp_path, monkeypatch):
+    """The ledger gets its name last: before that there is nothing to learn into."""
+    model = classifier(None).learn_task(X, Y, name="march")
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "list_releases", killed)
+        with pytest.raises(KeyboardInterrupt):
+            model.save(tmp_path / "copy")
+    assert not list((tmp_path / "copy").glob(f"*{FILE_NAME}*"))
+    with pytest.raises(errors.InvalidValue, match="No model at"):
+        rt.load(tmp_path / "copy")
+    model.save(tmp_path / "copy")
+    assert tasks_of(tmp_path / "copy") == ["march"]

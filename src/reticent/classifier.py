@@ -1,7 +1,9 @@
 """ContinualClassifier: a model directory with the interface of a scikit-learn estimator."""
 
 import os
+import threading
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,16 +13,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from reticent import errors
 from reticent.budget import Budget
 from reticent.directory import Directory, learn
-from reticent.labels import Label, canonical
+from reticent.labels import Label, LabelSpace, canonical
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
 from reticent.privacy.statement import Statement
-from reticent.released.model import Encode
+from reticent.released.model import Encode, Model, Rule
 from reticent.released.release import Release
 from reticent.released.sums import Sums
 
 if TYPE_CHECKING:  # learning imports these; predicting does not
     from reticent.gate.noise import NoiseSource
     from reticent.sensitive.learners.learner import Learner
+
+_MAKING = threading.RLock()  # a field could not be cloned or stored
 
 
 class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -112,27 +116,27 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def releases(self) -> tuple[Release, ...]:
         """What was released so far, in order; all of it may be published."""
-        return self.directory.model.releases
+        return self._model().releases
 
     @property
     def classes_(self) -> npt.NDArray[np.object_]:
         """All known labels; public, or released."""
-        known = self.directory.model.labels.labels
+        known = self._model().labels.labels
         return np.fromiter(known, dtype=object, count=len(known))
 
     def predict(self, X: Any) -> npt.NDArray[np.object_]:
         """Returns the best known label of each example; `rt.UNKNOWN` while no label is known."""
-        model = self.directory.model
+        model = self._model()
         return model.names(model.top(X, self.encoder, 1)[0][:, 0])
 
     def predict_top_k(self, X: Any, k: int = 5) -> npt.NDArray[np.object_]:
         """Returns the k best labels of each example, best first, for label spaces of any size."""
-        model = self.directory.model
+        model = self._model()
         return model.names(model.top(X, self.encoder, errors.whole("k", k, at_least=1))[0])
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float32]:
         """Returns one score per example and known label, in the order of `classes_`."""
-        return self.directory.model.scores(X, self.encoder)
+        return self._model().scores(X, self.encoder)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the accuracy. On private data this number is not private: publish it only for public test data."""
@@ -217,23 +221,39 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def directory(self) -> Directory:
         """Releases and ledger: made when first needed, in `path` or in memory."""
-        if not hasattr(self, "_directory"):
-            self._directory = Directory.create(
-                self.path,
-                self._policy(),
-                Sums() if self.learner is None else self.learner.rule,
-                self._budget(),
-                learner=_learner_to_json(self.learner),
-                encoder=_encoder_to_json(self.encoder),
-            )
-        return self._directory
+        with _MAKING:
+            if not hasattr(self, "_directory"):
+                self._directory = Directory.create(
+                    self.path,
+                    self._policy(),
+                    self._rule(),
+                    self._budget(),
+                    learner=_learner_to_json(self.learner),
+                    encoder=_encoder_to_json(self.encoder),
+                )
+            return self._directory
+
+    def _rule(self) -> Rule:
+        return Sums() if self.learner is None else self.learner.rule
+
+    def _model(self) -> Model:
+        """What was released so far; before the first task that is nothing, and needs neither a folder nor a budget."""
+        if hasattr(self, "_directory"):
+            return self._directory.model
+        policy = self._policy()
+        return Model(policy.space if isinstance(policy, PublicLabels) else LabelSpace(()), self._rule())
 
     def _to_learn(self) -> Directory:
         """Returns the directory, with the settings that this classifier has now."""
-        if self.directory.budget != self._budget():
+        directory = self.directory
+        if directory.budget != self._budget():
             raise errors.InvalidValue("Expected the budget that the ledger was made with; it cannot change.")
-        self.directory.set(self._settings())
-        return self.directory
+        if directory.policy != self._policy():
+            raise errors.InvalidValue("Expected the labels that the model was made with; use extend_labels, or clone.")
+        if directory.given != (None if self.path is None else Path(self.path)):
+            raise errors.InvalidValue("Expected the path that the model was made with; save(path) copies it.")
+        directory.set(self._settings(), rule=None if self.learner is None else self.learner.rule)
+        return directory
 
     def _settings(self) -> dict[str, Any]:
         """What may change between tasks: the learner and the encoder of the tasks that follow."""
@@ -284,6 +304,8 @@ def load(
         reticent.errors.InvalidValue: No model at no such folder. Expected a folder with a manifest.json in it.
     """
     directory = Directory.open(path, rule=None if learner is None else learner.rule)
+    if learner is not None:
+        directory.refuse_other_rule(learner.rule)
     stored = directory.settings["encoder"]
     if stored is not None:
         encoder = _stored_encoder(stored) if encoder is None else encoder

@@ -10,6 +10,7 @@ import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from reticent.numerics import files
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy.statement import Statement
 from reticent.released import rules, store
-from reticent.released.contents import foreign, read_contents
+from reticent.released.contents import Contents, foreign, read_contents
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.released.model import Encode, Model, Rule
 from reticent.released.release import Release
@@ -84,17 +85,27 @@ class Directory:
     def __init__(
         self, path: Path | None, policy: Policy, model: Model, settings: Mapping[str, Any], *, identity: str | None
     ) -> None:
-        self.path, self.policy, self.model, self.settings = path, policy, model, dict(settings)
+        self.given, self.path = path, None if path is None else path.absolute()  # wherever the process goes later
+        self.policy, self.model, self.settings = policy, model, dict(settings)
         self._identity = identity
         self._releases: list[dict[str, str]] = []  # file and digest of each; none in memory
-        self._problem: str | None = None  # why nothing may be learned
-        self._has_ledger = True
-        self._ledger: Ledger | None = None
+        self._ledger: Ledger | None = None  # in memory for good, of a folder while its writer is open
         self._gate: Gate | None = None
-        self._mutex = threading.Lock()
+        self._mutex, self._thread = threading.Lock(), 0  # which thread writes
 
     def __repr__(self) -> str:
         return f"Directory({'in memory' if self.path is None else str(self.path)!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.path is None:
+            raise errors.InvalidValue(
+                "A model in memory cannot be copied: both copies would spend the same budget. Use save(path)."
+            )
+        return {**vars(self), "_ledger": None, "_gate": None, "_mutex": None, "_thread": 0}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._mutex = threading.Lock()
 
     # --- making and opening
 
@@ -123,20 +134,18 @@ class Directory:
         """
         from reticent.gate.ledger import Ledger
 
-        folder = None if path is None else Path(path)
-        if folder is not None and any((folder / name).exists() for name in (store.MANIFEST, FILE_NAME)):
-            raise errors.InvalidValue(
-                f"{folder} holds a model already. Continue with load(path), or choose another path."
-            )
         public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
         settings = described(policy, rule, budget, learner=learner, encoder=encoder)
-        if folder is not None:
-            _make(folder)
+        if path is None:
+            made = (ledger or Ledger).create(None, budget, settings=settings)
+            directory = cls(None, policy, Model(public, rule), settings, identity=made.identity)
+            directory._ledger = made
+            return directory
+        with _new(Path(path)) as folder:
             settings["public_labels"] = store.write_labels(folder, public, policies.remap_to_json(policy))
-        made = (ledger or Ledger).create(folder, budget, settings=settings)
-        directory = cls(folder, policy, Model(public, rule), settings, identity=made.identity)
-        directory._ledger = made
-        directory._write_manifest()
+            with Ledger.create(folder, budget, settings=settings) as made:
+                directory = cls(folder, policy, Model(public, rule), settings, identity=made.identity)
+            directory._write_manifest()
         return directory
 
     @classmethod
@@ -149,13 +158,14 @@ class Directory:
         """
         folder = Path(path)
         found = read_contents(folder)
-        labels = store.read_labels(folder, found.settings["public_labels"])
-        policy = policies.from_json(found.settings["policy"], *labels)
+        with store.readable(folder / store.MANIFEST):
+            labels = store.read_labels(folder, found.settings["public_labels"])
+            policy = policies.from_json(found.settings["policy"], *labels)
+            rule = rules.from_json(found.settings["rule"]) if rule is None else rule
         public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
-        rule = rules.from_json(found.settings["rule"]) if rule is None else rule
         releases = tuple(store.read_release(folder, entry, found.identity) for entry in found.releases)
         directory = cls(folder, policy, Model(public, rule, releases), found.settings, identity=found.identity)
-        directory._releases, directory._problem, directory._has_ledger = found.releases, found.problem, found.ledger
+        directory._releases = found.releases
         return directory
 
     @property
@@ -167,11 +177,13 @@ class Directory:
 
     def statement(self) -> Statement:
         """Returns what was spent, on what, under which assumptions, as facts."""
-        if self._ledger is not None:
+        if self._ledger is not None and (self.path is None or self._thread == threading.get_ident()):
             return self._ledger.statement()
-        if not self._has_ledger:
-            raise errors.LedgerError(self._problem or "")
-        with LedgerFile.open(self.path or "") as ledger:
+        folder = self.path or Path()
+        found = read_contents(folder)
+        if not found.ledger or found.identity != self._identity:
+            raise errors.LedgerError(found.problem or foreign(folder))
+        with LedgerFile.open(folder) as ledger:
             return ledger.statement()
 
     # --- writing
@@ -185,8 +197,8 @@ class Directory:
         """
         from reticent.gate.gate import Gate
 
-        with self._one_writer():
-            gate = self._gate = Gate(self._writable(), noise)
+        with self._one_writer() as ledger:
+            gate = self._gate = Gate(ledger, noise)
             try:
                 yield gate
             finally:
@@ -194,47 +206,68 @@ class Directory:
                 self._gate = None
 
     def publish(self, release: Release) -> Model:
-        """Publishes a release that a permit of the open writer made, and returns the model that knows it."""
-        if self._gate is None:
+        """Publishes the release that a permit of the open writer made, closes its gate, and returns the new model."""
+        gate = self._gate
+        if gate is None or self._ledger is None or self._thread != threading.get_ident():
             raise errors.LedgerError("Expected an open writer: with directory.writer() as gate.")
-        return self._commit(release, self._gate.rows(release))
+        rows = gate.rows(release)
+        gate.close()
+        return self._commit(self._ledger, release, rows)
 
     def refuse_second_time(self, task: str) -> None:
         """Refuses a task name that is in the ledger already, and says what to do."""
         spent = [spend for spend in self.statement().spends if spend.task == task and spend.voided is None]
-        if spent:
-            raise errors.BudgetExceeded(
-                f"Task {task!r} is in the ledger already (row {spent[0].row}). If these are data of other persons, "
-                f"give them another name; if its release was never published, void the row: "
-                f"reticent ledger DIR --void {spent[0].row} --reason TEXT."
+        if not spent:
+            return
+        found = f"Task {task!r} is in the ledger already (row {spent[0].row}). If these are data of other persons, give"
+        if all(spend.published for spend in spent):
+            raise errors.BudgetExceeded(f"{found} them another name.")
+        lost = next(spend.row for spend in spent if not spend.published)
+        raise errors.BudgetExceeded(
+            f"{found} them another name; if its release was never published, void the row: "
+            f"reticent ledger DIR --void {lost} --reason TEXT."
+        )
+
+    def refuse_other_rule(self, rule: Rule) -> None:
+        """Refuses a rule that cannot read what was released."""
+        stored, given = self.settings["rule"].get("kind"), rule.to_json().get("kind")
+        if stored != given and any(release.parameters for release in self.model.releases):
+            raise errors.InvalidValue(
+                f"Expected a learner whose releases are combined by the rule {stored!r}, as those of this model are; "
+                f"got {given!r}. Start a new model for another kind of learner."
             )
 
     def add_labels(self, labels: Iterable[Label]) -> Model:
         """Adds public labels: free, recorded, and safe only if they do not come from the data."""
-        with self._one_writer():
-            self._writable()
-            new = LabelSpace(
-                tuple(label for label in LabelSpace(tuple(labels)).labels if label not in self.model.labels)
-            )
+        given = LabelSpace(tuple(labels)).labels
+        with self._one_writer() as ledger:
+            new = LabelSpace(tuple(label for label in given if label not in self.model.labels))
             release = Release(task="public labels", labels=new, parameters={}, event=new.event, private=True)
-            return self._commit(release, [], act=f"{len(new)} public label(s) added")
+            return self._commit(ledger, release, [], act=f"{len(new)} public label(s) added")
 
     def record(self, act: str) -> None:
         """Records a public act that costs nothing, once."""
-        with self._one_writer():
-            ledger = self._writable()
+        with self._one_writer() as ledger:
             if all(known.text != act for known in ledger.statement().acts):
                 ledger.record(act)
 
-    def set(self, settings: Mapping[str, Any]) -> None:
-        """Records other settings, such as the learner of the tasks that follow; the budget and labels stay."""
-        wanted = _plain({**self.settings, **settings})
-        if wanted == self.settings:
-            return
-        with self._one_writer():
-            self._writable().set(wanted)
-            self.settings = wanted
-            self._write_manifest()
+    def set(self, settings: Mapping[str, Any], *, rule: Rule | None = None) -> None:
+        """Records other settings, such as the learner of the tasks that follow; the budget and labels stay.
+
+        Args:
+            settings: Those that may differ from what was recorded last.
+            rule: How releases become a classifier from now on.
+        """
+        with self._one_writer() as ledger:
+            if rule is not None:
+                self.refuse_other_rule(rule)
+            if rule not in (None, self.model.rule):
+                self.model = replace(self.model, rule=rule)
+            wanted = _plain({**self.settings, **settings, "rule": self.model.rule.to_json()})
+            if wanted != self.settings:
+                ledger.set(wanted)
+                self.settings = wanted
+                self._write_manifest()
 
     def save(self, path: str | os.PathLike[str], *, settings: Mapping[str, Any] | None = None) -> None:
         """Copies model and ledger to a new folder; what is spent there later is not known here.
@@ -243,80 +276,70 @@ class Directory:
             path: The new folder.
             settings: Settings that differ there.
         """
-        from reticent.gate.ledger import Ledger
-
-        folder = Path(path)
-        if any((folder / name).exists() for name in (store.MANIFEST, FILE_NAME)):
-            raise errors.InvalidValue(f"{folder} holds a model already. Choose another path.")
-        with self._one_writer():
-            ledger = self._writable()
-            _make(folder)
+        with self._one_writer() as ledger, _new(Path(path)) as folder:
             wanted = _plain({**self.settings, **(settings or {})})
             wanted["public_labels"] = store.write_labels(folder, self.model.public, policies.remap_to_json(self.policy))
             numbered = enumerate(self.model.releases, start=1)
             entries = [store.write_release(folder, n, release, self._identity or "") for n, release in numbered]
-            ledger.copy_to(folder)
-            with Ledger.open(folder) as copy:
-                copy.set(wanted)
-                copy.list_releases(entries)
+            ledger.copy_to(folder, settings=wanted, releases=entries)
             store.write_manifest(folder, {"identity": self._identity, **wanted, "releases": entries})
-
-    def close(self) -> None:
-        """Closes the ledger; the next writer opens it again."""
-        if self._ledger is not None and self.path is not None:
-            self._ledger.close()
-            self._ledger = None
 
     # --- inside
 
-    def _writable(self) -> "Ledger":
-        """Returns the ledger for writing, with all that other processes have published loaded."""
+    @contextlib.contextmanager
+    def _one_writer(self) -> Iterator["Ledger"]:
+        """Opens the ledger for one thread of one process, with all that others have published loaded."""
         from reticent.gate.ledger import Ledger
 
-        if self._problem is not None:
-            raise errors.LedgerError(self._problem)
-        if self._ledger is None:
-            self._ledger = Ledger.open(self.path or "")
-        self._ledger.refresh()
-        if self.path is not None:
-            self._catch_up(self._ledger)
-        return self._ledger
+        if self._thread == threading.get_ident():
+            raise errors.LedgerError("A writer of this model is open in this thread already. Finish it first.")
+        if not self._mutex.acquire(timeout=files.PATIENCE):
+            raise errors.LedgerError("Another thread is learning into this model. Try again when it is done.")
+        try:
+            self._thread = threading.get_ident()
+            if self.path is None:
+                assert self._ledger is not None  # noqa: S101 (since it was made)
+                yield self._ledger
+                return
+            with files.one_writer(self.path):
+                self._catch_up(read_contents(self.path))
+                with Ledger.open(self.path) as self._ledger:
+                    yield self._ledger
+        finally:
+            if self.path is not None:
+                self._ledger = None
+            self._thread = 0
+            self._mutex.release()
 
-    def _catch_up(self, ledger: LedgerFile) -> None:
-        published = ledger.releases
-        if ledger.identity != self._identity or published[: len(self._releases)] != self._releases:
+    def _catch_up(self, found: Contents) -> None:
+        """Takes over what others have published and set; refuses what does not continue what was read before."""
+        if found.problem is not None:
+            raise errors.LedgerError(found.problem)
+        if found.identity != self._identity or found.releases[: len(self._releases)] != self._releases:
             raise errors.LedgerError(foreign(self.path))
-        for entry in published[len(self._releases) :]:
+        if found.settings["rule"] != self.settings["rule"]:
+            self.model = replace(self.model, rule=rules.from_json(found.settings["rule"]))
+        self.settings = found.settings
+        for entry in found.releases[len(self._releases) :]:
             self.model = self.model.with_release(store.read_release(self.path or Path(), entry, self._identity))
             self._releases.append(entry)
 
-    def _commit(self, release: Release, rows: list[int], *, act: str | None = None) -> Model:
-        ledger, entry = self._ledger, None
-        assert ledger is not None  # noqa: S101 (within a writer)
-        model = self.model.with_release(release)
+    def _commit(self, ledger: "Ledger", release: Release, rows: list[int], *, act: str | None = None) -> Model:
+        entry, model = None, self.model.with_release(release)
         if self.path is not None:
             entry = store.write_release(self.path, len(self._releases) + 1, release, self._identity or "")
         ledger.publish(rows, release=entry, act=act)
         self.model = model
         if entry is not None:
             self._releases.append(entry)
-            self._write_manifest()
+            with contextlib.suppress(errors.InvalidValue):  # the ledger says the same: the next one is derived from it
+                self._write_manifest()
         return model
 
     def _write_manifest(self) -> None:
         if self.path is not None:
             content = {"identity": self._identity, **self.settings, "releases": self._releases}
             store.write_manifest(self.path, content)
-
-    @contextlib.contextmanager
-    def _one_writer(self) -> Iterator[None]:
-        if not self._mutex.acquire(timeout=files.PATIENCE):
-            raise errors.LedgerError("Another thread is learning into this model. Try again when it is done.")
-        try:
-            with contextlib.nullcontext() if self.path is None else files.one_writer(self.path):
-                yield
-        finally:
-            self._mutex.release()
 
 
 def described(
@@ -345,8 +368,16 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _make(folder: Path) -> None:
+@contextlib.contextmanager
+def _new(folder: Path) -> Iterator[Path]:
+    """Makes a folder for a new model, for one writer; refuses one that holds a model or a ledger."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise errors.InvalidValue(f"Cannot make {folder}: {error.strerror}.") from error
+    with files.one_writer(folder):
+        if any((folder / name).exists() for name in (store.MANIFEST, FILE_NAME)):
+            raise errors.InvalidValue(
+                f"{folder} holds a model already. Continue with load(path), or choose another path."
+            )
+        yield folder

@@ -114,6 +114,20 @@ class HalfTheNoise(Twin):
 
 
 @dataclass(frozen=True)
+class SpendsByN(Twin):
+    """The ledger would tell how many examples there are."""
+
+    def learn_task(self, task, policy, **others):
+        gate = others["gate"]
+        task = gate.admit(task)
+        usual = policy.sums(gate.budget)
+        event = replace(usual, noise_multiplier=usual.noise_multiplier + len(task.labels))
+        permit = gate.spend(event, task=task.name)
+        exact = sum_by_label(task.inputs, task.labels, known=others["known"], count_weight=0.0)
+        return permit.release(parameters={"sums": permit.draw(GaussianSum(event), exact.known)})
+
+
+@dataclass(frozen=True)
 class NoNoise(Twin):
     def learn_task(self, task, policy, **others):
         gate, known = others["gate"], others["known"]
@@ -264,6 +278,7 @@ class NotFrozen:
         (SaysAnotherEvent(), "what permit.release"),
         (CallsItPrivate(), "what permit.release"),
         (ReadsPersonsRaw(), "admitted by the gate"),
+        (SpendsByN(), "spends follows the data"),
         (ShapeOfN(), "follow the data"),
         (TypeOfN(), "follow the data"),
         (RaisesOnNan(), "raises or warns on NaN"),

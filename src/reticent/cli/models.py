@@ -271,10 +271,12 @@ def ledger(
 
     Example: `reticent ledger model/`
     """
+    from reticent.released.contents import refuse_foreign
     from reticent.released.ledger_file import LedgerFile
 
     if void is None and reason:
         raise errors.InvalidValue("Expected --void ROW with --reason.")
+    refuse_foreign(folder)
     if void is not None:
         _void(folder, void, reason)
     with LedgerFile.open(folder) as book:

@@ -62,24 +62,9 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             ledger = cls(connect(None, "memory"), None)
             ledger._lay_out(budget, settings)
             return ledger
-        folder = Path(path)
-        file, draft = folder / FILE_NAME, folder / f".{FILE_NAME}.{secrets.token_hex(8)}"
-        if file.exists():
-            raise errors.LedgerError(f"{file} exists already. Open it, or choose another folder.")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with cls(connect(draft, "rwc"), draft) as ledger:
-                ledger._lay_out(budget, settings)
-            os.link(draft, file)  # all of it or nothing, and never over another one
-            sync_folder(folder)
-        except FileExistsError as error:
-            raise errors.LedgerError(f"{file} exists already. Open it, or choose another folder.") from error
-        except OSError as error:
-            raise errors.LedgerError(f"Cannot make a ledger in {folder}: {error.strerror}.") from error
-        finally:
-            with contextlib.suppress(OSError):
-                draft.unlink()
-        return cls.open(folder)
+        with _draft(Path(path)) as draft, cls(connect(draft, "rwc"), draft) as ledger:
+            ledger._lay_out(budget, settings)
+        return cls.open(path)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -197,11 +182,21 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             self._append("upgrade", {**body, "releases": [dict(entry) for entry in releases]})
             self._db.execute(f"PRAGMA user_version = {VERSION}")
 
-    def copy_to(self, path: str | os.PathLike[str]) -> None:
-        """Copies all rows to a new ledger in another folder; what is spent there later is not known here."""
-        with Ledger.create(path, self.budget) as other, self._lock, explained(self._path):
-            self._refresh()
-            self._db.backup(other._db)
+    def copy_to(
+        self, path: str | os.PathLike[str], *, settings: Mapping[str, Any], releases: Sequence[Mapping[str, str]]
+    ) -> None:
+        """Copies all rows to a new ledger in another folder; what is spent there later is not known here.
+
+        Args:
+            path: The folder.
+            settings: Of the model directory there.
+            releases: Files and digests there.
+        """
+        with _draft(Path(path)) as draft, Ledger(connect(draft, "rwc"), draft) as other:
+            with self._lock, explained(self._path):
+                self._db.backup(other._db)
+            other.set(settings)
+            other.list_releases(releases)
 
     # --- inside
 
@@ -249,6 +244,27 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (row, kind, text, self._chain))
         self._entries.append((row, kind, json.loads(text)))
         return row
+
+
+@contextlib.contextmanager
+def _draft(folder: Path) -> Iterator[Path]:
+    """Gives a file that becomes the ledger of a folder once it is whole; never in place of another one."""
+    file, draft = folder / FILE_NAME, folder / f".{FILE_NAME}.{secrets.token_hex(8)}"
+    if file.exists():
+        raise errors.LedgerError(f"{file} exists already. Open it, or choose another folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield draft
+        os.link(draft, file)
+        sync_folder(folder)
+    except FileExistsError as error:
+        raise errors.LedgerError(f"{file} exists already. Open it, or choose another folder.") from error
+    except OSError as error:
+        raise errors.LedgerError(f"Cannot make a ledger in {folder}: {error.strerror}.") from error
+    finally:
+        for left in folder.glob(f"{draft.name}*"):  # with the database's working files
+            with contextlib.suppress(OSError):
+                left.unlink()
 
 
 def _name(task: object) -> str:

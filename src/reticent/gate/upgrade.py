@@ -8,6 +8,7 @@ from reticent.gate.ledger import Ledger
 from reticent.numerics.files import one_writer
 from reticent.released import store
 from reticent.released.contents import SETTINGS, foreign
+from reticent.released.ledger_file import FIRST_VERSION
 
 
 def upgrade(path: str | os.PathLike[str]) -> None:
@@ -27,6 +28,9 @@ def upgrade(path: str | os.PathLike[str]) -> None:
             lost = [release.task for release in releases if release.parameters and release.task not in published]
             if lost or ledger.budget.to_json() != settings["budget"]:
                 raise errors.LedgerError(foreign(folder))
-            ledger.upgrade(settings, content["releases"])
+            if ledger.version == FIRST_VERSION:
+                ledger.upgrade(settings, content["releases"])
+            elif ledger.settings != settings or ledger.releases != content["releases"]:
+                raise errors.LedgerError(foreign(folder))  # else it was killed here, before the manifest
             identity = ledger.identity
         store.write_manifest(folder, {"identity": identity, **settings, "releases": content["releases"]})

@@ -60,6 +60,8 @@ def sync_folder(folder: Path) -> None:
 @contextlib.contextmanager
 def one_writer(folder: Path) -> Iterator[None]:
     """Lets one process at a time write to a folder; waits for a minute, then refuses."""
+    if not folder.is_dir():  # the lock would make it
+        raise errors.InvalidValue(f"No folder at {folder}.")
     lock = filelock.FileLock(folder / LOCK, timeout=PATIENCE)
     try:
         lock.acquire()

@@ -20,7 +20,7 @@ def is_own(name: str) -> bool:
 
 
 def own_object(name: str, kind: str, is_one: Callable[[Any], bool]) -> Any:
-    """Imports module:object, from the current folder or the path. This runs the module's code: the user must name it.
+    """Imports module:object, from the path or the current folder. This runs the module's code: the user must name it.
 
     Args:
         name: Such as "own_learner:NamesFirst"; what is not of the kind itself is called to get one.
@@ -35,14 +35,13 @@ def own_object(name: str, kind: str, is_one: Callable[[Any], bool]) -> Any:
         reticent.errors.InvalidValue: Expected a number at string:digits, got str.
     """
     module, _, attribute = name.partition(":")
-    sys.path.insert(0, here := os.getcwd())  # a command that was installed does not look there
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)  # a command that was installed does not look there; the module may import more, later
     try:
         found = getattr(importlib.import_module(module), attribute)
         found = found if is_one(found) or not callable(found) else found()
     except Exception as error:  # whatever the user's code raises
         raise errors.InvalidValue(f"Expected {kind} at {name}: {type(error).__name__}: {error}.") from error
-    finally:
-        sys.path.remove(here)
     if not is_one(found):
         raise errors.InvalidValue(f"Expected {kind} at {name}, got {type(found).__name__}.")
     return found

@@ -33,7 +33,9 @@ class Contents:
 def read_contents(folder: Path) -> Contents:
     """Reads manifest and ledger of a model directory, and says whether they agree."""
     content = _manifest(folder)
-    stored = Contents({name: content[name] for name in SETTINGS}, content["releases"], content["identity"])
+    with store.readable(folder / store.MANIFEST):
+        releases = [{"file": str(entry["file"]), "sha256": str(entry["sha256"])} for entry in content["releases"]]
+        stored = Contents({name: content[name] for name in SETTINGS}, releases, content["identity"])
     if not (folder / FILE_NAME).is_file():
         lost = (
             f"{folder} has no ledger ({FILE_NAME}): what was spent on it is unknown. It can predict, but not "
@@ -42,15 +44,38 @@ def read_contents(folder: Path) -> Contents:
         return replace(stored, problem=lost, ledger=False)
     try:
         with LedgerFile.open(folder) as ledger:
-            if ledger.version == FIRST_VERSION:
+            if not _belongs(ledger, stored, folder):
+                return replace(stored, problem=foreign(folder), ledger=False)
+            if stored.identity is None:
                 older = f"{folder} was written by an earlier version of reticent. It can predict; to learn, upgrade it"
                 return replace(stored, problem=f"{older} once: reticent upgrade {folder}")
-            if ledger.identity != stored.identity or ledger.releases[: len(stored.releases)] != stored.releases:
-                return replace(stored, problem=foreign(folder), ledger=False)
             # more may have been published since the manifest was written
             return Contents(dict(ledger.settings or stored.settings), ledger.releases, ledger.identity)
     except errors.LedgerError as error:
         return replace(stored, problem=str(error), ledger=False)
+
+
+def _belongs(ledger: LedgerFile, stored: Contents, folder: Path) -> bool:
+    """Whether a ledger is that of the manifest, and knows of every release in the folder."""
+    if stored.identity is None and ledger.version == FIRST_VERSION:
+        return True
+    if stored.identity is None:  # an upgrade was killed before its manifest
+        return ledger.releases == stored.releases
+    if ledger.identity != stored.identity or ledger.releases[: len(stored.releases)] != stored.releases:
+        return False
+    found = list(store.unlisted(folder, ledger.releases))  # written by a process that was killed, or listed elsewhere
+    paid = {spend.task for spend in ledger.statement().spends} if found else set()
+    return all(
+        of in (None, ledger.identity) and (task in paid or not has_parameters) for task, of, has_parameters in found
+    )
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Refuses a ledger that lies beside releases to which it does not belong."""
+    if (folder / store.MANIFEST).exists() or (folder / store.RELEASES).is_dir():
+        found = read_contents(folder)
+        if not found.ledger:
+            raise errors.LedgerError(found.problem or foreign(folder))
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,3 +31,8 @@ class Release:
     parameters: Mapping[str, Array] = field(hash=False)
     event: Event
     private: bool
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(
+            Release, **{**vars(self), "parameters": dict(self.parameters)}
+        ), ()  # a read-only view stays here

@@ -1,9 +1,10 @@
 """Save and load releases: JSON and safetensors, written whole or not at all. Loading never executes anything."""
 
+import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +35,27 @@ def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Reads the manifest; refuses a folder that is not a model, or of a format this version does not know."""
     file = folder / MANIFEST
-    try:
+    if not file.exists():
+        raise errors.InvalidValue(f"No model at {folder}. Expected a folder with a {MANIFEST} in it.")
+    with readable(file):
         content = json.loads(file.read_text(encoding="utf-8"))
         stored = int(content["format"])
-    except FileNotFoundError as error:
-        raise errors.InvalidValue(f"No model at {folder}. Expected a folder with a {MANIFEST} in it.") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise errors.InvalidValue(f"{file} cannot be read. Restore it from a backup.") from error
     if stored not in (UPGRADED, FORMAT):
         way = "a newer version. Update reticent." if stored > FORMAT else "a version before the first release."
         raise errors.InvalidValue(f"{file} was written by {way}")
-    return _of_format_3(content) if stored == UPGRADED else dict(content)
+    with readable(file):
+        return _of_format_3(content) if stored == UPGRADED else dict(content)
+
+
+@contextlib.contextmanager
+def readable(file: Path) -> Iterator[None]:
+    """Refuses, in one sentence, a file whose content is not what was written."""
+    try:
+        yield
+    except errors.ReticentError:
+        raise
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise errors.InvalidValue(f"{file} cannot be read. Restore it from a backup.") from error
 
 
 def _of_format_3(content: dict[str, Any]) -> dict[str, Any]:
@@ -81,7 +92,10 @@ def write_release(folder: Path, number: int, release: Release, identity: str) ->
     # not in the header, which safetensors limits to 100 MB
     arrays[_NAMES] = np.frombuffer(json.dumps(labels_to_json(release.labels.labels)).encode(), dtype=np.uint8)
     blob = safetensors.numpy.save(arrays, metadata=about)
-    (folder / RELEASES).mkdir(exist_ok=True)
+    try:
+        (folder / RELEASES).mkdir(exist_ok=True)
+    except OSError as error:
+        raise errors.InvalidValue(f"Cannot make {folder / RELEASES}: {error.strerror}.") from error
     write_whole(folder / file, blob)
     return {"file": file, "sha256": hashlib.sha256(blob).hexdigest()}
 
@@ -89,8 +103,7 @@ def write_release(folder: Path, number: int, release: Release, identity: str) ->
 def read_release(folder: Path, entry: Mapping[str, str], identity: str | None) -> Release:
     """Reads one release, and checks its digest and that it belongs to the ledger."""
     blob = _read(folder, entry)
-    header = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
-    about = header["__metadata__"]
+    about = _about(blob)
     if _LEDGER in about and about[_LEDGER] != identity:  # format 3 did not say
         raise errors.InvalidValue(f"{folder / entry['file']} belongs to another ledger. Restore it from a backup.")
     parameters = safetensors.numpy.load(blob)
@@ -103,6 +116,23 @@ def read_release(folder: Path, entry: Mapping[str, str], identity: str | None) -
         event=event,
         private=json.loads(about["private"]),
     )
+
+
+def unlisted(folder: Path, listed: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str | None, bool]]:
+    """Yields task, ledger and whether there are parameters, of each release in the folder that is not listed."""
+    known = {entry["file"] for entry in listed}
+    for file in sorted((folder / RELEASES).glob("*.safetensors")):
+        if f"{RELEASES}/{file.name}" not in known:
+            with readable(file):
+                blob = file.read_bytes()
+                about = _about(blob)
+                yield about["task"], about.get(_LEDGER), set(safetensors.numpy.load(blob)) != {_NAMES}
+
+
+def _about(blob: bytes) -> dict[str, str]:
+    """What the header of a release says."""
+    about: dict[str, str] = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])["__metadata__"]
+    return about
 
 
 def _read(folder: Path, entry: Mapping[str, str]) -> bytes:

@@ -55,6 +55,7 @@ def check_learner(
     What it checks, under each policy:
       - A ledger that refuses stops the task before any noise is drawn.
       - What is drawn was paid for, in the task's name; what is released is what a permit made of it.
+      - Neighbours and an empty task cost the same event.
       - A task with persons is read through the gate, which bounds what each contributes.
       - With public labels, neighbours and an empty task give the same names, shapes and dtypes.
       - No label is released that the data does not have, nor one with a single example; none where labels are public.
@@ -165,6 +166,7 @@ class _LearnerSuite:
             for labels in (self.everyone, self.everyone[1:], (*self.everyone, _RARE), self.everyone[: _EACH + 1], ())
         ]
         for release in releases:
+            _require(release.event == releases[0].event, "What the learner spends follows the data.")
             _require(_RARE not in release.labels, "A label with one example is released.")
             if isinstance(self.policy, PublicLabels):
                 _require(not len(release.labels), "Labels are released where labels are public.")

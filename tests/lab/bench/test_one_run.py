@@ -407,7 +407,6 @@ def half_way(tmp_path):
 
 def test_what_was_spent_on_the_killed_task_is_voided(half_way):
     gaussian = events.Gaussian(noise_multiplier=4.0)
-    half_way.directory.close()
     with Ledger.open(half_way.path) as ledger:
         lost = [ledger.spend(gaussian, task=task, private=False) for task in (BUFFER, "task 2")]
     one_run.void_unpublished(half_way.path)

@@ -1,6 +1,7 @@
 """A CSV file of the user's own, as spreadsheets write it and as it goes wrong."""
 
 import csv
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,7 @@ number = 7
 """
     (tmp_path / "own_data.py").write_text(code)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     assert datasets.load("own_data:mine", tmp_path).labels.tolist() == ["a", "b"]
     for name in ("own_data:number", "own_data:missing", "no_such_module:mine"):
         with pytest.raises(errors.InvalidValue, match=f"^Expected a data set at {name}"):
