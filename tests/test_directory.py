@@ -207,6 +207,10 @@ def test_copies_of_a_model_write_to_its_folder(tmp_path, copied):
     assert tasks_of(tmp_path) == ["march", "april", "may"]
     with pytest.raises(errors.InvalidValue, match="in memory cannot be copied"):
         copied(classifier(None).learn_task(X, Y, name="march"))
+    twin = copy.copy(other.directory)
+    twin.add_labels(["c"])
+    other.extend_labels(["d"])
+    assert rt.load(tmp_path).classes_.tolist() == ["a", "b", "c", "d"]
 
 
 # --- one commit point

@@ -101,7 +101,8 @@ class Directory:
             raise errors.InvalidValue(
                 "A model in memory cannot be copied: both copies would spend the same budget. Use save(path)."
             )
-        return {**vars(self), "_ledger": None, "_gate": None, "_mutex": None, "_thread": 0}
+        mine = {"_releases": list(self._releases), "_ledger": None, "_gate": None, "_mutex": None, "_thread": 0}
+        return vars(self) | mine
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
