@@ -86,6 +86,7 @@ def test_what_a_policy_spends_is_within_the_budget(policy, n, m):
         {"class_size": 1},
         {"selection": events.OptimalSelection, "share": 1.0},
         {"selection": events.Gaussian},
+        {"selection": events.BinaryTest},
     ],
 )
 def test_bad_policies_are_refused(bad):

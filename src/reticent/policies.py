@@ -109,6 +109,8 @@ class ReleasedLabels:
             errors.real("share", self.share, above=0, below=1)
         if self.selection is not None and not issubclass(self.selection, events.LabelSelection):
             raise errors.InvalidValue("Expected selection to be a label selection event, such as OptimalSelection.")
+        if self.selection is events.BinaryTest:
+            raise errors.InvalidValue("Expected a selection that counts. A BinaryTest needs a learner of your own.")
 
     @classmethod
     def paper(cls, share: float = planning.DEFAULT_SHARE) -> "ReleasedLabels":

@@ -127,3 +127,9 @@ def test_tuned_training_is_calibrated(n, adjacency):
     assert isinstance(event.run, events.DpSgd)
     assert not accounting.within(make(event.run.noise_multiplier * 0.99), budget)
     assert event.run.noise_multiplier > accounting.noise_multiplier(budget, rate=0.1, steps=50)
+
+
+def test_training_beside_a_spend_of_the_whole_budget_is_refused():
+    whole = events.Gaussian(noise_multiplier=accounting.gaussian_sigma(BUDGET) / 2)
+    with pytest.raises(errors.InvalidValue, match="leaves part of the budget"):
+        accounting.training_beside(whole, BUDGET, rate=0.1, steps=10)

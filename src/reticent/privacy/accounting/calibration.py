@@ -133,7 +133,10 @@ def training_beside(
     _refuse_no_delta(budget)
     # central limit of subsampled Gaussians: mu^2 = steps rate^2 (e^(1/sigma^2) - 1)
     allowed = gaussian.largest_mu(budget.epsilon, budget.delta) ** 2 / budget.tasks_per_person
-    guess = math.log1p((allowed - gaussian_part(beside)[0]) / (steps * rate**2)) ** -0.5
+    left = allowed - gaussian_part(beside)[0]
+    if left <= 0:
+        raise errors.InvalidValue("Expected a spend that leaves part of the budget for the training beside it.")
+    guess = math.log1p(left / (steps * rate**2)) ** -0.5
     event = calibrate(lambda noise: events.compose(beside, make(noise)), budget, guess=guess)
     training = list(profiles.leaves(event))[-1]
     assert isinstance(training, events.DpSgd)  # noqa: S101 (what make returns)
