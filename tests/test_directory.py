@@ -24,6 +24,7 @@ from reticent.gate.ledger import Ledger
 from reticent.gate.upgrade import upgrade
 from reticent.numerics import files
 from reticent.released import store
+from reticent.released.contents import read_contents
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.sensitive.task import Task
 
@@ -273,6 +274,20 @@ def test_a_crash_while_creating_leaves_a_model_or_none(tmp_path):
     assert tasks_of(tmp_path / "model") == ["march", "april"]
     with pytest.raises(errors.InvalidValue, match="holds a model already"):
         classifier(tmp_path / "model").learn_task(X, Y, name="may")
+
+
+def test_what_is_published_is_read_from_the_ledger_that_is_written_to(tmp_path, monkeypatch):
+    """Random kills found it: a reader may not see the last commit of a killed process, which the next writer sees."""
+    model, other = classifier(tmp_path).learn_task(X, Y, name="march"), rt.load(tmp_path)
+    before = read_contents(tmp_path)
+    other.learn_task(X, Y, name="april")
+    monkeypatch.setattr("reticent.directory.read_contents", lambda folder: before)
+    model.learn_task(X, Y, name="may")
+    assert tasks_of(tmp_path) == ["march"]  # as the reader says that does not see more
+    monkeypatch.undo()
+    assert tasks_of(tmp_path) == ["march", "april", "may"]
+    with Ledger.open(tmp_path) as ledger, pytest.raises(errors.LedgerError, match="is published already"):
+        ledger.publish([], release=ledger.releases[0])
 
 
 def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):

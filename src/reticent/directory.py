@@ -21,7 +21,7 @@ from reticent.numerics import files
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy.statement import Statement
 from reticent.released import rules, store
-from reticent.released.contents import Contents, foreign, read_contents
+from reticent.released.contents import foreign, read_contents
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.released.model import Encode, Model, Rule
 from reticent.released.release import Release
@@ -303,25 +303,32 @@ class Directory:
                 yield self._ledger
                 return
             with files.one_writer(self.path):
-                self._catch_up(read_contents(self.path))
-                with Ledger.open(self.path) as self._ledger:
-                    yield self._ledger
+                found = read_contents(self.path)
+                if found.problem is not None:
+                    raise errors.LedgerError(found.problem)
+                with Ledger.open(self.path) as ledger:
+                    self._catch_up(ledger)
+                    self._ledger = ledger
+                    yield ledger
         finally:
             if self.path is not None:
                 self._ledger = None
             self._thread = 0
             self._mutex.release()
 
-    def _catch_up(self, found: Contents) -> None:
-        """Takes over what others have published and set; refuses what does not continue what was read before."""
-        if found.problem is not None:
-            raise errors.LedgerError(found.problem)
-        if found.identity != self._identity or found.releases[: len(self._releases)] != self._releases:
+    def _catch_up(self, ledger: "Ledger") -> None:
+        """Takes over what others have published and set; refuses what does not continue what was read before.
+
+        From the ledger that is open for writing: the last commit of a process that was killed may be seen by this
+        connection and not by the one before it.
+        """
+        published, settings = ledger.releases, dict(ledger.settings or self.settings)
+        if ledger.identity != self._identity or published[: len(self._releases)] != self._releases:
             raise errors.LedgerError(foreign(self.path))
-        if found.settings["rule"] != self.settings["rule"]:
-            self.model = replace(self.model, rule=rules.from_json(found.settings["rule"]))
-        self.settings = found.settings
-        for entry in found.releases[len(self._releases) :]:
+        if settings["rule"] != self.settings["rule"]:
+            self.model = replace(self.model, rule=rules.from_json(settings["rule"]))
+        self.settings = settings
+        for entry in published[len(self._releases) :]:
             self.model = self.model.with_release(store.read_release(self.path or Path(), entry, self._identity))
             self._releases.append(entry)
 

@@ -130,6 +130,8 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             for row in of:
                 if self._spend_in(row).voided is not None:
                     raise errors.LedgerError(f"Row {row} is voided: its release must not be published. Spend again.")
+            if release is not None and release["file"] in {entry["file"] for entry in self.releases}:
+                raise errors.LedgerError(f"{release['file']} is published already. Load the model again.")
             if act is not None:
                 self._append("act", {"text": act})
             self._append("publish", {"of": of, "release": None if release is None else dict(release)})
