@@ -31,6 +31,10 @@ hypothesis.settings.load_profile("reticent")
 @pytest.hookimpl(tryfirst=True)  # before pytest picks tests by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tiers.mark(items)
+    if os.name != "posix":
+        for item in items:
+            if item.get_closest_marker("posix"):
+                item.add_marker(pytest.mark.skip(reason="kills, forks or permissions of POSIX systems"))
 
 
 @pytest.fixture

@@ -5,12 +5,14 @@ import json
 import multiprocessing
 import os
 import pickle
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +235,7 @@ model.learn_task(np.repeat(np.eye(2, 8), 20, axis=0), ["a"] * 20 + ["b"] * 20, n
 NOW = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(
     ("owner", "method", "before", "published"),
     [
@@ -288,6 +291,57 @@ def test_what_is_published_is_read_from_the_ledger_that_is_written_to(tmp_path, 
     assert tasks_of(tmp_path) == ["march", "april", "may"]
     with Ledger.open(tmp_path) as ledger, pytest.raises(errors.LedgerError, match="is published already"):
         ledger.publish([], release=ledger.releases[0])
+
+
+def _learn_and_tell(path: Path, worker: int, told: Path) -> None:
+    model = rt.load(path)
+    with open(told, "a", encoding="utf-8", buffering=1) as file:
+        for task in range(1_000):
+            model.learn_task(X, Y, name=f"{worker}.{task}")
+            file.write(f"{worker}.{task}\n")  # from here on it must be there
+            if task % 4 == 0:
+                model.extend_labels([f"{worker}.{task}"])
+
+
+@pytest.mark.posix
+@pytest.mark.slow
+def test_random_kills_lose_nothing(tmp_path):
+    """For 20 seconds two writers are killed at random moments, and a reader looks on."""
+    path, told = tmp_path / "model", tmp_path / "told"
+    classifier(path).learn_task(X, Y, name="first")
+    context, chance = multiprocessing.get_context("fork"), random.Random(0)
+    running: list[tuple[Any, float]] = []
+    kills, end = 0, time.monotonic() + 20
+    while time.monotonic() < end:
+        for process, until in list(running):
+            if time.monotonic() > until:
+                process.kill()
+                process.join()
+                running.remove((process, until))
+                kills += 1
+        while len(running) < 2:
+            worker = context.Process(target=_learn_and_tell, args=(path, kills + len(running), told))
+            worker.start()
+            running.append((worker, time.monotonic() + 0.3 + chance.random()))
+        assert rt.load(path).statement().spends  # never refused
+    for process, _ in running:
+        process.kill()
+        process.join()
+    model = rt.load(path)
+    learned = [release.task for release in model.releases if release.parameters]
+    assert kills > 10
+    assert len(set(learned)) == len(learned)
+    assert {*told.read_text().split()} <= {*learned} == {s.task for s in model.statement().spends if s.published}
+    model.learn_task(X, Y, name="last")
+    assert tasks_of(path)[-1] == "last"
+
+
+def test_readers_look_again_while_others_write(tmp_path, monkeypatch):
+    """A release that was written after the ledger was read looks like one that nobody paid for."""
+    classifier(tmp_path).learn_task(X, Y, name="march")
+    looks = iter([[("april", None, True)], []])
+    monkeypatch.setattr(store, "unlisted", lambda folder, listed: next(looks))
+    assert read_contents(tmp_path).problem is None
 
 
 def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):

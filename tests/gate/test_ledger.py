@@ -140,6 +140,7 @@ def test_statement_counts_several_spends_of_a_task():
     assert ledger.statement().if_in(12) == pytest.approx(accounting.epsilon(worst, 1e-5), rel=1e-9)
 
 
+@pytest.mark.posix
 def test_kill_while_creating(tmp_path):
     """Nothing half-made stays in the way: the folder can be created again."""
     killed = run(
@@ -267,6 +268,7 @@ def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.posix
 def test_kill_after_spend(folder):
     """The process dies by SIGKILL right after the spend and before any draw: the row is there."""
     killed = run(
@@ -376,7 +378,8 @@ def test_reading_changes_nothing_in_the_folder(folder):
     assert contents(folder) == before
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+@pytest.mark.posix
+@pytest.mark.skipif(getattr(os, "geteuid", int)() != 0, reason="needs root to become another user")
 def test_unwritable_folder(tmp_path):
     """The operating system refuses: as user nobody, in a folder of root."""
     for part in [tmp_path, *tmp_path.parents]:

@@ -126,6 +126,7 @@ def test_image_folders(tmp_path):
         read(tmp_path, Columns(person="patient"))
 
 
+@pytest.mark.posix
 def test_files_that_cannot_be_images_are_left_out(tmp_path):
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "1.png").write_bytes(b"")

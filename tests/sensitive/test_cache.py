@@ -93,6 +93,7 @@ def test_cache_is_private_and_wiped(tmp_path):
     mean_of_letters(None).wipe_cache()
 
 
+@pytest.mark.posix
 @posix
 def test_a_folder_of_the_user_keeps_its_mode(tmp_path):
     folder = tmp_path / "shared"
@@ -104,6 +105,7 @@ def test_a_folder_of_the_user_keeps_its_mode(tmp_path):
     assert stat.S_IMODE((folder / CACHE_FILE).stat().st_mode) == 0o600
 
 
+@pytest.mark.posix
 @posix
 def test_a_symbolic_link_is_refused_as_cache(tmp_path):
     """Whoever may write to the folder could redirect features to another file."""

@@ -1,12 +1,13 @@
 """Reads the manifest and the ledger of a model directory, and checks that they belong together."""
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from reticent import errors
 from reticent.released import store
-from reticent.released.ledger_file import FILE_NAME, FIRST_VERSION, LedgerFile
+from reticent.released.ledger_file import FILE_NAME, FIRST_VERSION, LOOKS, LedgerFile
 
 SETTINGS = ("budget", "policy", "public_labels", "rule", "learner", "encoder")
 
@@ -32,6 +33,15 @@ class Contents:
 
 def read_contents(folder: Path) -> Contents:
     """Reads manifest and ledger of a model directory, and says whether they agree."""
+    found = _look(folder)
+    for _ in range(LOOKS - 1):
+        if not found.ledger:  # a writer may have gone on between the file read first and the file read last
+            time.sleep(0.05)
+            found = _look(folder)
+    return found
+
+
+def _look(folder: Path) -> Contents:
     content = _manifest(folder)
     with store.readable(folder / store.MANIFEST):
         releases = [{"file": str(entry["file"]), "sha256": str(entry["sha256"])} for entry in content["releases"]]

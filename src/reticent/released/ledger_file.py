@@ -26,7 +26,7 @@ VERSION = 2
 FIRST_VERSION = 1  # without identity, settings and releases; readable, and upgraded before it is written to
 APPLICATION = 0x52544E54
 _GENESIS = "reticent ledger"
-_LOOKS = 3  # before a ledger that cannot be read counts as damaged
+LOOKS = 3  # before a ledger that cannot be read counts as damaged
 
 
 class LedgerFile:
@@ -47,7 +47,7 @@ class LedgerFile:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """Opens the ledger of a folder to read it, and verifies every row."""
-        for _ in range(_LOOKS - 1):
+        for _ in range(LOOKS - 1):
             with contextlib.suppress(errors.LedgerError):  # a writer may be moving rows into the file right now
                 return cls._opened(Path(path), "ro")
             time.sleep(0.05)

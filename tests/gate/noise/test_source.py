@@ -132,6 +132,7 @@ def test_source_cannot_be_copied(rng):
             attempt(rng)
 
 
+@pytest.mark.posix
 def test_forked_child_draws_other_noise(rng):
     rng.words(3)
     read, write = os.pipe()

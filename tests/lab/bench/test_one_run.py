@@ -500,6 +500,7 @@ def test_a_custom_csv_file(tmp_path):
         result_of(a_run(data=str(file), text="wrods", label="topic", tasks=2), Workspace(tmp_path, tmp_path / "out"))
 
 
+@pytest.mark.posix
 @pytest.mark.slow
 def test_a_killed_process_that_trained_minilm_resumes(tmp_path):
     file = write_texts(tmp_path / "mine.csv")

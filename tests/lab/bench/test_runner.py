@@ -237,6 +237,7 @@ def until(true: Any, seconds: float = 60) -> bool:
     return bool(true())
 
 
+@pytest.mark.posix
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds workers in /proc")
 def test_a_killed_benchmark_resumes(place, tmp_path, monkeypatch):
     (tmp_path / "killed.toml").write_text(KILLED)
