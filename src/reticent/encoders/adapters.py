@@ -46,10 +46,7 @@ class Adapter(Protocol):
         """Returns the initial values, public."""
 
     def attached(
-        self,
-        module: Any,
-        values: Values,
-        recorder: Recording | None = None,
+        self, module: Any, values: Values, recorder: Recording | None = None
     ) -> AbstractContextManager[Sequence[Any]]:
         """Makes the module use these values in this thread; yields the tensors whose gradients are wanted."""
 
@@ -89,12 +86,7 @@ class Film:
         return found
 
     @contextmanager
-    def attached(
-        self,
-        module: Any,
-        values: Values,
-        recorder: Recording | None = None,
-    ) -> Iterator[Sequence[Any]]:
+    def attached(self, module: Any, values: Values, recorder: Recording | None = None) -> Iterator[Sequence[Any]]:
         """Normalises with these scales and biases."""
         side = _torch_side()
         layers = side.norms(module)
@@ -129,12 +121,7 @@ class LastLayer:
         return {}
 
     @contextmanager
-    def attached(
-        self,
-        module: Any,
-        values: Values,
-        recorder: Recording | None = None,
-    ) -> Iterator[Sequence[Any]]:
+    def attached(self, module: Any, values: Values, recorder: Recording | None = None) -> Iterator[Sequence[Any]]:
         """Changes nothing."""
         _refuse_others({}, values)
         yield []
@@ -185,12 +172,7 @@ class Lora:
         return found
 
     @contextmanager
-    def attached(
-        self,
-        module: Any,
-        values: Values,
-        recorder: Recording | None = None,
-    ) -> Iterator[Sequence[Any]]:
+    def attached(self, module: Any, values: Values, recorder: Recording | None = None) -> Iterator[Sequence[Any]]:
         """Adds the products to the linear layers."""
         side = _torch_side()
         layers = side.linears(module, self.modules)

@@ -1,6 +1,6 @@
 """Release: what leaves a task. Parameters, the labels that became known, and what it cost."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -36,3 +36,6 @@ class Release:
         return partial(
             Release, **{**vars(self), "parameters": dict(self.parameters)}
         ), ()  # a read-only view stays here
+
+
+Past = Sequence[Release]  # the releases before a task

@@ -17,7 +17,7 @@ from reticent.labels import LabelSpace
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
 from reticent.privacy import events
 from reticent.released.model import Encode, Model
-from reticent.released.release import Release
+from reticent.released.release import Past, Release
 from reticent.sensitive.learners.learner import Learner
 from reticent.sensitive.task import Task
 
@@ -121,7 +121,7 @@ class _LearnerSuite:
         """All that the learner holds, hidden or not."""
         return repr(vars(self.learner) if hasattr(self.learner, "__dict__") else self.learner)
 
-    def learn(self, task: Task, *, gate: Gate | None = None, past: Sequence[Release] = ()) -> Release:
+    def learn(self, task: Task, *, gate: Gate | None = None, past: Past = ()) -> Release:
         """Learns one task, and checks that its release might be published."""
         gate = gate or Gate(Ledger.create(None, self.budget))
         known = Model(self.public, self.learner.rule, tuple(past)).labels

@@ -4,7 +4,7 @@ Nothing here can be reached from a model or the command line. Releases are marke
 and only the lab's own ledger accepts it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from reticent.privacy.events import Event
 from reticent.released import denoise
 from reticent.released.ensemble import ROWS, Ensemble
 from reticent.released.model import Encode
-from reticent.released.release import Release
+from reticent.released.release import Past, Release
 from reticent.released.sums import Sums
 from reticent.sensitive.learners.cosine import noisy_sums
 from reticent.sensitive.learners.learner import Learner, encoded
@@ -92,14 +92,7 @@ class NoPrivacy:
     rule: Sums = _TOTAL
 
     def learn_task(
-        self,
-        task: Task,
-        policy: Policy,
-        *,
-        known: LabelSpace,
-        encoder: Encode | None,
-        gate: Gate,
-        past: Sequence[Release] = (),
+        self, task: Task, policy: Policy, *, known: LabelSpace, encoder: Encode | None, gate: Gate, past: Past = ()
     ) -> Release:
         """Publishes exact sums."""
         task = gate.admit(task)
@@ -123,14 +116,7 @@ class LabelOracle:
     rule: Sums = _TOTAL
 
     def learn_task(
-        self,
-        task: Task,
-        policy: Policy,
-        *,
-        known: LabelSpace,
-        encoder: Encode | None,
-        gate: Gate,
-        past: Sequence[Release] = (),
+        self, task: Task, policy: Policy, *, known: LabelSpace, encoder: Encode | None, gate: Gate, past: Past = ()
     ) -> Release:
         """Publishes noisy sums of exactly the labels that occur."""
         task, budget = gate.admit(task), gate.budget
@@ -156,14 +142,7 @@ class OracleHeads:
         return self.learner.rule
 
     def learn_task(
-        self,
-        task: Task,
-        policy: Policy,
-        *,
-        known: LabelSpace,
-        encoder: Encode | None,
-        gate: Gate,
-        past: Sequence[Release] = (),
+        self, task: Task, policy: Policy, *, known: LabelSpace, encoder: Encode | None, gate: Gate, past: Past = ()
     ) -> Release:
         """Trains a head over the labels that occur."""
         learner = self.learner.resolved(encoder)

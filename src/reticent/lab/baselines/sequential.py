@@ -21,7 +21,7 @@ from reticent.policies import Policy, PublicLabels
 from reticent.privacy import events
 from reticent.released.ensemble import ROWS, Ensemble
 from reticent.released.model import Encode, Scorer
-from reticent.released.release import Release
+from reticent.released.release import Past, Release
 from reticent.sensitive.learners.peft import PeftEnsemble, gradients_of, prepared, refuse_untrainable
 from reticent.sensitive.task import Task
 from reticent.sensitive.training import Engine, noisy_means, train
@@ -60,14 +60,7 @@ class Naive:
         return Latest(self.learner.rule)
 
     def learn_task(
-        self,
-        task: Task,
-        policy: Policy,
-        *,
-        known: LabelSpace,
-        encoder: Encode | None,
-        gate: Gate,
-        past: Sequence[Release] = (),
+        self, task: Task, policy: Policy, *, known: LabelSpace, encoder: Encode | None, gate: Gate, past: Past = ()
     ) -> Release:
         """Trains the model of the task before further."""
         learner = self.learner.resolved(encoder)
@@ -131,14 +124,7 @@ class Desai:
         return training, calibrate(public, budget, rate=rate, steps=max(1, self.tasks - 1) * steps)
 
     def learn_task(
-        self,
-        task: Task,
-        policy: Policy,
-        *,
-        known: LabelSpace,
-        encoder: Encode | None,
-        gate: Gate,
-        past: Sequence[Release] = (),
+        self, task: Task, policy: Policy, *, known: LabelSpace, encoder: Encode | None, gate: Gate, past: Past = ()
     ) -> Release:
         """Trains the model of the task before further, without raising the buffer's loss; then adds to the buffer."""
         learner = self.learner.resolved(encoder)
@@ -206,7 +192,7 @@ def public_rows(policy: Policy, labels: Sequence[object], known: LabelSpace) -> 
     return policy.rows(labels, known)
 
 
-def _model(past: Sequence[Release], start: Parameters) -> Parameters:
+def _model(past: Past, start: Parameters) -> Parameters:
     """Returns the model so far, in the order that gradients have: a release that was stored has another."""
     learned = [release for release in past if release.parameters]
     if not learned:

@@ -17,7 +17,7 @@ from reticent.policies import Policy, PublicLabels
 from reticent.privacy import events
 from reticent.released import denoise
 from reticent.released.model import Encode, learned_rows
-from reticent.released.release import Release
+from reticent.released.release import Past, Release
 from reticent.released.sums import Sums
 from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.task import Task
@@ -66,14 +66,7 @@ class Cosine:
         return cls(Sums.from_json(value).combine, value["keep_all"])
 
     def learn_task(
-        self,
-        task: Task,
-        policy: Policy,
-        *,
-        known: LabelSpace,
-        encoder: Encode | None,
-        gate: Gate,
-        past: Sequence[Release] = (),
+        self, task: Task, policy: Policy, *, known: LabelSpace, encoder: Encode | None, gate: Gate, past: Past = ()
     ) -> Release:
         """Releases the noisy sums of known labels, and new labels as the policy says."""
         task = gate.admit(task)

@@ -1,6 +1,5 @@
 """Learner: how a task is learned, and how its releases become a classifier."""
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +10,7 @@ from reticent.gate.gate import Gate
 from reticent.labels import LabelSpace
 from reticent.policies import Policy
 from reticent.released.model import Encode, Rule
-from reticent.released.release import Release
+from reticent.released.release import Past, Release
 from reticent.sensitive.cache import encoded_with_cache
 from reticent.sensitive.task import Task
 
@@ -24,14 +23,7 @@ class Learner(Protocol):
         """How releases become a classifier."""
 
     def learn_task(
-        self,
-        task: Task,
-        policy: Policy,
-        *,
-        known: LabelSpace,
-        encoder: Encode | None,
-        gate: Gate,
-        past: Sequence[Release] = (),
+        self, task: Task, policy: Policy, *, known: LabelSpace, encoder: Encode | None, gate: Gate, past: Past = ()
     ) -> Release:
         """Spends, draws, and returns what may be published of the task.
 
@@ -45,7 +37,7 @@ class Learner(Protocol):
         """
 
 
-def encoded(inputs: Any, encoder: Encode | None, past: Sequence[Release]) -> npt.NDArray[Any]:
+def encoded(inputs: Any, encoder: Encode | None, past: Past) -> npt.NDArray[Any]:
     """Returns features of shape (n, K); refuses by shape and type alone, so before anything is spent.
 
     Lists are refused: to make an array of one reads its rows, and fails where one of them has another length.

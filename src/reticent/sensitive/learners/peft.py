@@ -1,7 +1,6 @@
 """PEFT Ensemble: one adapter and one head per task, trained with DP-SGD. The paper's, and our version."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -22,7 +21,7 @@ from reticent.released.aggregate import Aggregate, argmax
 from reticent.released.ensemble import BIAS, ROWS, WEIGHT, Ensemble, adapter_from_json, adapter_to_json
 from reticent.released.model import Encode
 from reticent.released.optimizers import Adam
-from reticent.released.release import Release
+from reticent.released.release import Past, Release
 from reticent.sensitive.gradients import AdapterGradients
 from reticent.sensitive.head import HeadGradients
 from reticent.sensitive.learners.head_labels import Calibrate, task_cost
@@ -151,14 +150,7 @@ class PeftEnsemble:
         )
 
     def learn_task(
-        self,
-        task: Task,
-        policy: Policy,
-        *,
-        known: LabelSpace,
-        encoder: Encode | None,
-        gate: Gate,
-        past: Sequence[Release] = (),
+        self, task: Task, policy: Policy, *, known: LabelSpace, encoder: Encode | None, gate: Gate, past: Past = ()
     ) -> Release:
         """Releases labels as the policy says, then trains an adapter and a head on their examples."""
         learner = self.resolved(encoder)
@@ -198,12 +190,7 @@ def refuse_untrainable(adapter: Adapter | None, encoder: Encode | None) -> None:
     adapter.start(trainable(_through(encoder).backend).module)
 
 
-def prepared(
-    learner: PeftEnsemble,
-    inputs: Any,
-    encoder: Encode | None,
-    past: Sequence[Release] = (),
-) -> Any:
+def prepared(learner: PeftEnsemble, inputs: Any, encoder: Encode | None, past: Past = ()) -> Any:
     """Returns inputs as gradients need them, features or what the encoder reads; refuses by shape and type alone."""
     if learner.adapter == last_layer:
         return encoded(inputs, encoder, past)
@@ -231,11 +218,7 @@ def fit(
 
 
 def gradients_of(
-    learner: PeftEnsemble,
-    inputs: Any,
-    places: npt.NDArray[np.int64],
-    classes: int,
-    encoder: Encode | None,
+    learner: PeftEnsemble, inputs: Any, places: npt.NDArray[np.int64], classes: int, encoder: Encode | None
 ) -> Gradients:
     """Returns the prepared inputs of a task as gradients."""
     if learner.adapter is None or learner.adapter == last_layer:
