@@ -1,0 +1,344 @@
+"""Writers of a model directory: several at once, killed at any moment, on a full disk."""
+
+import copy
+import json
+import multiprocessing
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reticent as rt
+from reticent import errors
+from reticent.directory import Directory
+from reticent.gate.ledger import Ledger
+from reticent.numerics import files
+from reticent.released import store
+from reticent.released.contents import read_contents
+from reticent.released.ledger_file import FILE_NAME, LedgerFile
+from reticent.sensitive.task import Task
+from tests.stored import BUDGET, LABELS, X, Y, classifier, tasks_of
+
+
+def _learn_many(path: Path, worker: int, tasks: int) -> None:
+    model = rt.load(path)
+    for task in range(tasks):
+        model.learn_task(X, Y, name=f"{worker}.{task}")
+
+
+def lost_by_two(path: Path, tasks: int) -> list[str]:
+    """Returns what is missing, or too much, after two processes have learned into a new folder at once."""
+    assert len(classifier(path).directory.model.labels) == 2  # made here
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_learn_many, args=(path, worker, tasks)) for worker in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    model = rt.load(path)
+    with LedgerFile.open(path) as ledger:
+        assert json.loads((path / "manifest.json").read_text())["releases"] == ledger.releases
+    assert len(list((path / "releases").iterdir())) == len(model.releases)
+    assert not [file for file in path.rglob(".*") if file.is_file()]  # no draft stays
+    expected = Counter(f"{worker}.{task}" for worker in range(2) for task in range(tasks))
+    learned = Counter(release.task for release in model.releases)
+    paid = Counter(spend.task for spend in model.statement().spends if spend.published)
+    return sorted((expected - learned) + (learned - expected) + (expected - paid) + (paid - expected))
+
+
+def test_two_processes_lose_nothing(tmp_path):
+    assert lost_by_two(tmp_path / "model", 5) == []
+
+
+@pytest.mark.slow
+def test_two_processes_of_fifty_tasks_lose_nothing(tmp_path):
+    assert lost_by_two(tmp_path / "model", 50) == []
+
+
+def test_threads_on_one_object_lose_nothing(tmp_path):
+    model = classifier(tmp_path)
+    threads = [threading.Thread(target=model.learn_task, args=(X, Y), kwargs={"name": f"{i}"}) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(tasks_of(tmp_path)) == [str(i) for i in range(8)]
+    assert sorted(release.task for release in model.releases) == [str(i) for i in range(8)]
+
+
+def test_a_second_writer_is_refused_after_a_while(tmp_path, monkeypatch):
+    model = classifier(tmp_path)
+    model.learn_task(X, Y, name="march")
+    monkeypatch.setattr(files, "PATIENCE", 0.05)
+    refusal = pytest.raises(errors.LedgerError, match=r"Another process is writing to .* Try again")
+    with files.one_writer(tmp_path), refusal:
+        model.learn_task(X, Y, name="april")
+    model.learn_task(X, Y, name="april")
+    assert tasks_of(tmp_path) == ["march", "april"]
+
+
+def test_an_object_sees_what_others_have_published(tmp_path):
+    mine, theirs = classifier(tmp_path).learn_task(X, Y, name="march"), rt.load(tmp_path)
+    theirs.learn_task(X, Y, name="april")
+    mine.learn_task(X, Y, name="may")
+    assert [release.task for release in mine.releases] == ["march", "april", "may"]
+    with pytest.raises(errors.BudgetExceeded, match="in the ledger already"):
+        theirs.learn_task(X, Y, name="may")
+
+
+def test_one_thread_opens_one_writer(tmp_path):
+    for path in (tmp_path / "model", None):
+        directory = classifier(path).directory
+        with directory.writer(), pytest.raises(errors.LedgerError, match="open in this thread already"):
+            directory.record("an act")
+        directory.record("an act")
+
+
+def test_of_two_creators_one_is_refused(tmp_path, monkeypatch):
+    """Both saw an empty folder; the later one must not write over the labels of the other."""
+    write = store.write_labels
+    others: list[object] = []
+
+    def meanwhile(folder, labels, remap):
+        if not others:
+            others.append("asked")
+            monkeypatch.setattr(files, "PATIENCE", 0.05)
+            with pytest.raises(errors.LedgerError, match="Another process is writing"):
+                rt.ContinualClassifier(labels=rt.PublicLabels(["z"]), budget=BUDGET, path=folder).learn_task(
+                    X, ["z"] * 40, name="march"
+                )
+        return write(folder, labels, remap)
+
+    monkeypatch.setattr(store, "write_labels", meanwhile)
+    classifier(tmp_path).learn_task(X, Y, name="march")
+    assert rt.load(tmp_path).classes_.tolist() == ["a", "b"]
+
+
+def test_a_release_is_published_once(tmp_path):
+    directory = classifier(tmp_path).directory
+    task = Task(X, Y, name="march")
+    with directory.writer() as gate:
+        release = rt.Cosine().learn_task(
+            gate.admit(task), LABELS, known=directory.model.labels, encoder=None, gate=gate, past=()
+        )
+        directory.publish(release)
+        with pytest.raises(errors.NotPaidFor, match="gate is closed"):
+            directory.publish(release)
+    assert tasks_of(tmp_path) == ["march"]
+
+
+def test_the_folder_stays_the_one_it_was(tmp_path, monkeypatch):
+    """Another current folder, the model moved away, or another model in its place."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    model = classifier(Path("model")).learn_task(X, Y, name="march")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    model.learn_task(X, Y, name="april")
+    assert tasks_of(tmp_path / "model") == ["march", "april"]
+    (tmp_path / "model").rename(tmp_path / "moved")
+    for act in (lambda: model.learn_task(X, Y, name="may"), model.spent):
+        with pytest.raises(errors.InvalidValue, match=r"No folder at|No model at"):
+            act()
+    assert not (tmp_path / "model").exists()
+    classifier(tmp_path / "model").learn_task(X, Y, name="march")
+    for act in (lambda: model.learn_task(X, Y, name="may"), model.spent):
+        with pytest.raises(errors.LedgerError, match="does not belong to its releases"):
+            act()
+    assert tasks_of(tmp_path / "moved") == ["march", "april"]
+
+
+def test_no_working_files_stay(tmp_path):
+    model = classifier(tmp_path).learn_task(X, Y, name="march")
+    model.spent()
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(
+        [FILE_NAME, files.LOCK, store.LABELS, store.MANIFEST, store.RELEASES]
+    )
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])  # noqa: S301
+def test_copies_of_a_model_write_to_its_folder(tmp_path, copied):
+    model = classifier(tmp_path).learn_task(X, Y, name="march")
+    other = copied(model)
+    other.learn_task(X, Y, name="april")
+    model.learn_task(X, Y, name="may")
+    assert tasks_of(tmp_path) == ["march", "april", "may"]
+    with pytest.raises(errors.InvalidValue, match="in memory cannot be copied"):
+        copied(classifier(None).learn_task(X, Y, name="march"))
+    twin = copy.copy(other.directory)
+    twin.add_labels(["c"])
+    other.extend_labels(["d"])
+    assert rt.load(tmp_path).classes_.tolist() == ["a", "b", "c", "d"]
+
+
+# --- one commit point
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np, reticent as rt
+from reticent.{module} import {owner}
+model = rt.load(sys.argv[1])
+original = {owner}.{method}
+def killed(*args, **others):
+    {before}
+    result = original(*args, **others)
+    os.kill(os.getpid(), signal.SIGKILL)
+{owner}.{method} = killed
+model.learn_task(np.repeat(np.eye(2, 8), 20, axis=0), ["a"] * 20 + ["b"] * 20, name="april")
+"""
+NOW = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize(
+    ("owner", "method", "before", "published"),
+    [
+        (("gate.ledger", "Ledger"), "spend", NOW, False),
+        (("gate.ledger", "Ledger"), "spend", "", False),
+        (("released", "store"), "write_release", NOW, False),
+        (("released", "store"), "write_release", "", False),
+        (("gate.ledger", "Ledger"), "publish", NOW, False),
+        (("gate.ledger", "Ledger"), "publish", "", True),
+        (("released", "store"), "write_manifest", NOW, True),
+        (("released", "store"), "write_manifest", "", True),
+    ],
+)
+def test_the_ledger_decides_what_is_published(tmp_path, owner, method, before, published):
+    """Killed before and after every step: the model loads and can learn; what the ledger published is there."""
+    classifier(tmp_path).learn_task(X, Y, name="march")
+    code = KILLED.format(module=owner[0], owner=owner[1], method=method, before=before)
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(tmp_path)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    model = rt.load(tmp_path)
+    assert [release.task for release in model.releases] == ["march", "april"][: 1 + published]
+    lost = [s for s in model.statement().spends if not s.published]
+    assert len(lost) == (not published and not (method == "spend" and before == NOW))
+    for spend in lost:
+        with Ledger.open(tmp_path) as ledger:
+            ledger.void(spend.row, reason="killed before its release")
+    name = "may" if published else "april"
+    model.learn_task(X, Y, name=name)
+    assert tasks_of(tmp_path)[-1] == name
+    assert len(list((tmp_path / "releases").iterdir())) == len(model.releases)
+
+
+def test_a_crash_while_creating_leaves_a_model_or_none(tmp_path):
+    classifier(tmp_path / "model").learn_task(X, Y, name="march")
+    (tmp_path / "model" / "manifest.json").unlink()  # killed before the first one was written: the ledger knows
+    model = rt.load(tmp_path / "model")
+    assert [release.task for release in model.releases] == ["march"]
+    model.learn_task(X, Y, name="april")
+    assert tasks_of(tmp_path / "model") == ["march", "april"]
+    with pytest.raises(errors.InvalidValue, match="holds a model already"):
+        classifier(tmp_path / "model").learn_task(X, Y, name="may")
+
+
+def test_what_is_published_is_read_from_the_ledger_that_is_written_to(tmp_path, monkeypatch):
+    """Random kills found it: a reader may not see the last commit of a killed process, which the next writer sees."""
+    model, other = classifier(tmp_path).learn_task(X, Y, name="march"), rt.load(tmp_path)
+    before = read_contents(tmp_path)
+    other.learn_task(X, Y, name="april")
+    monkeypatch.setattr("reticent.directory.read_contents", lambda folder: before)
+    model.learn_task(X, Y, name="may")
+    assert tasks_of(tmp_path) == ["march"]  # as the reader says that does not see more
+    monkeypatch.undo()
+    assert tasks_of(tmp_path) == ["march", "april", "may"]
+    with Ledger.open(tmp_path) as ledger, pytest.raises(errors.LedgerError, match="is published already"):
+        ledger.publish([], release=ledger.releases[0])
+
+
+def _learn_and_tell(path: Path, worker: int, told: Path) -> None:
+    model = rt.load(path)
+    with open(told, "a", encoding="utf-8", buffering=1) as file:
+        for task in range(1_000):
+            model.learn_task(X, Y, name=f"{worker}.{task}")
+            file.write(f"{worker}.{task}\n")  # from here on it must be there
+            if task % 4 == 0:
+                model.extend_labels([f"{worker}.{task}"])
+
+
+@pytest.mark.posix
+@pytest.mark.slow
+def test_random_kills_lose_nothing(tmp_path):
+    """For 20 seconds two writers are killed at random moments, and a reader looks on."""
+    path, told = tmp_path / "model", tmp_path / "told"
+    classifier(path).learn_task(X, Y, name="first")
+    context, chance = multiprocessing.get_context("fork"), random.Random(0)
+    running: list[tuple[Any, float]] = []
+    kills, end = 0, time.monotonic() + 20
+    while time.monotonic() < end:
+        for process, until in list(running):
+            if time.monotonic() > until:
+                process.kill()
+                process.join()
+                running.remove((process, until))
+                kills += 1
+        while len(running) < 2:
+            worker = context.Process(target=_learn_and_tell, args=(path, kills + len(running), told))
+            worker.start()
+            running.append((worker, time.monotonic() + 0.3 + chance.random()))
+        assert rt.load(path).statement().spends  # never refused
+    for process, _ in running:
+        process.kill()
+        process.join()
+    model = rt.load(path)
+    learned = [release.task for release in model.releases if release.parameters]
+    assert kills > 10
+    assert len(set(learned)) == len(learned)
+    assert {*told.read_text().split()} <= {*learned} == {s.task for s in model.statement().spends if s.published}
+    model.learn_task(X, Y, name="last")
+    assert tasks_of(path)[-1] == "last"
+
+
+def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):
+    model = classifier(tmp_path).learn_task(X, Y, name="march")
+    write = files.write_whole
+
+    def full(file, content):
+        raise errors.InvalidValue(f"Cannot write {file}: No space left on device.")
+
+    monkeypatch.setattr(store, "write_whole", full)
+    with pytest.raises(errors.InvalidValue, match="No space left"):
+        model.learn_task(X, Y, name="april")
+    assert [release.task for release in model.releases] == ["march"] == tasks_of(tmp_path)
+    monkeypatch.setattr(store, "write_whole", write)
+    model.learn_task(X, Y, name="may")
+    assert tasks_of(tmp_path) == ["march", "may"]
+
+
+def test_a_manifest_that_cannot_be_written_is_derived_later(tmp_path, monkeypatch):
+    """After the commit point nothing may look like a failure: the same task would be learned again."""
+    model = classifier(tmp_path).learn_task(X, Y, name="march")
+
+    def full(folder, content):
+        raise errors.InvalidValue("Cannot write: No space left on device.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "write_manifest", full)
+        model.learn_task(X, Y, name="april")
+    assert len(json.loads((tmp_path / "manifest.json").read_text())["releases"]) == 1
+    assert tasks_of(tmp_path) == ["march", "april"]
+    model.learn_task(X, Y, name="may")
+    assert len(json.loads((tmp_path / "manifest.json").read_text())["releases"]) == 3
+
+
+def test_a_refusal_says_whether_a_row_can_be_voided(tmp_path, monkeypatch):
+    model = classifier(tmp_path).learn_task(X, Y, name="march")
+    with pytest.raises(errors.BudgetExceeded, match=r"another name\.$"):
+        model.learn_task(X, Y, name="march")
+    with monkeypatch.context() as patch:
+        patch.setattr(Directory, "publish", lambda self, release: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model.learn_task(X, Y, name="april")
+    with pytest.raises(errors.BudgetExceeded, match="--void 4 --reason"):
+        model.learn_task(X, Y, name="april")
