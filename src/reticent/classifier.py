@@ -88,8 +88,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         directory, learner = self._to_learn(), self._learner()
         learned = [release for release in directory.model.releases if release.parameters]
         task = Task(X, y, _one_of(persons, units), name=f"task {len(learned) + 1}" if name is None else name)
-        if getattr(learner, "tuning", None) is not None:
-            directory.record(learner.tuning)  # type: ignore[attr-defined]
+        tuning: str | None = getattr(learner, "tuning", None)
+        if tuning is not None:
+            directory.record(tuning)
         with errors.silenced():
             learn([task], learner, self._policy(), directory, encoder=self.encoder, noise=self.noise)
         return self

@@ -162,12 +162,8 @@ def learn(
 
     Example: `reticent learn march.parquet --model model/ --text note --label code`
     """
-    from reticent.readers import Columns, read
-
     classifier = _loaded(model, encoder, learner)
-    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label, person=person))
-    if examples.labels is None:
-        raise errors.InvalidValue("Expected the column with the labels: --label.")
+    examples = _labelled(source, text=text, image=image, features=features, label=label, person=person)
     task = source.stem if name is None else name
     classifier.learn_task(examples.inputs, examples.labels, name=task, persons=examples.persons)
     facts = {"task": task, "labels_known": len(classifier.classes_), **classifier.spent()}
@@ -240,16 +236,12 @@ def evaluate(
 
     Example: `reticent evaluate test.csv --model model/ --text note --label code --public`
     """
-    from reticent.readers import Columns, read
-
     if public == (epsilon is not None):
         raise errors.InvalidValue("Expected --public for public test data, or --epsilon E for private data.")
     if public and person is not None:
         raise errors.InvalidValue("Expected --person with --epsilon only: it bounds what one person adds to a sum.")
     classifier = _loaded(model, encoder, learner)
-    examples = read(source, Columns(text=text, image=image, features=_list(features), label=label, person=person))
-    if examples.labels is None:
-        raise errors.InvalidValue("Expected the column with the labels: --label.")
+    examples = _labelled(source, text=text, image=image, features=features, label=label, person=person)
     if epsilon is None:
         accuracy = classifier.score(examples.inputs, examples.labels)
     else:
@@ -321,6 +313,16 @@ def _loaded(folder: Path, encoder: str | None, learner: str | None) -> Any:
 
         own = learners.named(learner)
     return load(folder, encoder=None if encoder is None else _encoder(encoder), learner=own)
+
+
+def _labelled(source: Path, *, features: str | None, **columns: str | None) -> Any:
+    """Reads examples with their labels."""
+    from reticent.readers import Columns, read
+
+    examples = read(source, Columns(features=_list(features), **columns))
+    if examples.labels is None:
+        raise errors.InvalidValue("Expected the column with the labels: --label.")
+    return examples
 
 
 def _existing(path: Path) -> Path:

@@ -14,8 +14,8 @@ class Task:
     Guarantees:
       - Its representation is the same for every task; it has no length and cannot be pickled or copied.
                                                                            test_task_repr_hides_its_contents
-      - While it has person ids its examples cannot be read: only `capped` returns them, so a learner that forgets to
-        bound persons fails before it has seen a row.                      test_persons_are_bounded_before_reading
+      - While it has person ids its examples cannot be read; `Gate.admit` bounds persons and returns a task that can.
+                                                                           test_persons_are_bounded_before_reading
       - Errors are read from metadata (number of dimensions, lengths), never from a scan of rows.
                                                                            test_tasks_are_refused_by_metadata
 
