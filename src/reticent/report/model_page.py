@@ -33,7 +33,7 @@ def model_page(title: str, *, releases: Sequence[Release], known: Collection[Lab
         title,
         [
             page.paragraph(
-                f"{len(releases)} releases; {len(known)} labels known. One person has lost at most "
+                f"{len(releases)} release(s); {len(known)} label(s) known. One person has lost at most "
                 f"epsilon {now} at delta {budget.delta:g}, of a budget of {budget.epsilon:g}."
             ),
             *(page.paragraph(text, kind="warn") for text in warnings),
