@@ -259,7 +259,7 @@ def test_the_report_of_a_model_needs_no_encoder(tmp_path, encoder):
     model.learn_task(np.eye(2, dtype=np.float32), ["b", "b"], name="march")
     assert reticent("report", tmp_path / "model").returncode == 0
     text = (tmp_path / "model" / "report.html").read_text()
-    assert "1 releases; 2 labels known" in text
+    assert "1 release(s); 2 label(s) known" in text
     assert "march" in text
     assert "secret name" not in text
 

@@ -23,7 +23,7 @@ def page_of(model: rt.ContinualClassifier, title: str = "A model") -> str:
 def test_model_page_shows_releases_and_ledger():
     text = page_of(trained(), "A & B")
     assert "<h1>A &amp; B</h1>" in text
-    assert "2 releases; 3 labels known" in text
+    assert "2 release(s); 3 label(s) known" in text
     assert "april &lt;b&gt;" in text
     assert "joint Gaussian (noise multiplier" in text
     assert "Privacy statement" in text
