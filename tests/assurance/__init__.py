@@ -1,0 +1,1 @@
+"""What `make assurance` tries, at full size; the tests of the same names try a part of it."""
