@@ -36,6 +36,7 @@ class Gate:
       - A permit is given after its spend is durable, and draws nothing else.    test_permits_draw_what_was_paid_for
       - A release that no permit made is not published.                          test_releases_come_from_permits
       - Once closed it spends and draws nothing.  test_a_closed_gate_spends_and_draws_nothing
+      - What cannot be compiled is refused before the spend.             test_what_cannot_be_compiled_is_not_paid_for
 
     Args:
         ledger: Where spends go.
@@ -95,6 +96,7 @@ class Gate:
             raise errors.NotPaidFor(f"Task {task!r} has its release already: nothing more can be spent on it here.")
         parts = drawn_by(event)
         private = private and self.private and events.NonPrivate() not in leaves(event)
+        _get_ready()
         row = self._ledger.spend(event, task=task, private=private)
         permit = Permit(self, event, task, row, self._ledger.is_private(row), parts)
         self._permits.append(permit)
@@ -262,6 +264,20 @@ class RunPermit:
             )
         self._has_drawn = True
         return self._permit._drawn(mechanism, value)
+
+
+def _get_ready() -> None:
+    """Compiles what draws and adds up: what a machine cannot do must fail before it was paid for."""
+    try:
+        from reticent.gate import kernel  # noqa: F401 (importing it compiles it)
+        from reticent.gate.noise import normal
+
+        normal.pieces()
+    except Exception as error:  # of numba, its settings or its compiler
+        raise errors.ReticentError(
+            f"The loops that draw noise cannot be compiled here ({type(error).__name__}). Nothing was spent. Install "
+            "numba again, and unset the environment variables that begin with NUMBA_."
+        ) from error
 
 
 def leaves(event: Event) -> Iterator[Event]:

@@ -6,27 +6,41 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
+from numba import types
+
+WORDS, FLAGS = types.int64[::1], types.boolean[::1]
+SUMS = types.float64[:, ::1]
 
 
-def compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compiles a loop when it is first called, and caches the result on disk where a folder can be written.
+def given(kind: Any, dimensions: int) -> Any:
+    """Returns the type of an array that a loop only reads: one that may not be written to will do."""
+    return types.Array(kind, dimensions, "C", readonly=True)
+
+
+def compiled(*signatures: Any, fastmath: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compiles a loop when its module is imported: the gate does so before it spends, so it cannot fail afterwards.
+
+    Guarantees:
+      - Nothing compiled is kept on disk or read from it: numba would unpickle what it finds in its cache, so anyone
+        who can write there could run code.                             test_compiled_loops_never_touch_the_disk
 
     Args:
-        *fastmath: What the compiler may assume, by LLVM's names; never anything about NaN or infinity.
+        *signatures: What the loop returns and takes.
+        fastmath: What the compiler may assume, by LLVM's names; never anything about NaN or infinity.
     """
-    settings: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath)}
-
-    def compile_loop(function: Callable[..., Any]) -> Callable[..., Any]:
-        try:
-            loop: Callable[..., Any] = numba.njit(cache=True, **settings)(function)
-        except RuntimeError:  # read-only installation, no home directory
-            loop = numba.njit(**settings)(function)
-        return loop
-
-    return compile_loop
+    loop: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.njit(
+        list(signatures), nogil=True, fastmath=set(fastmath)
+    )
+    return loop
 
 
-@compiled("reassoc", "contract")  # sums may change their order, so that they fill vector registers
+@compiled(
+    *(
+        types.void(SUMS, given(kind, 2), given(types.int64, 1), given(types.int64, 1), FLAGS, *[types.float64] * 2)
+        for kind in (types.float32, types.float64)
+    ),
+    fastmath=("reassoc", "contract"),  # sums may change their order, so that they fill vector registers
+)
 def add_unit_rows(
     sums: npt.NDArray[np.float64],
     features: npt.NDArray[Any],

@@ -64,9 +64,8 @@ def sum_by_label(
         raise errors.InvalidValue("Expected features of shape (n, K) and n labels.")
     width = features.shape[1]
     # one layout: the kernel adds up squares in another order where a row does not lie whole in memory
-    features = np.ascontiguousarray(
-        features, features.dtype if features.dtype in (np.float32, np.float64) else np.float64
-    )
+    kind = features.dtype if features.dtype in (np.float32, np.float64) else np.float64
+    features = np.require(features, kind, ["C_CONTIGUOUS", "ALIGNED", "ENSUREARRAY"])
     found: dict[Label, int] = {}
 
     def place(name: Label | None) -> int:
@@ -128,7 +127,7 @@ def _accumulate(
     Usual rows take one pass over memory. A row that needs a second look (zero, not finite, beyond the range of its
     squares, or slightly too long) is normalised and snapped by itself; which path it takes depends on the row alone.
     """
-    from reticent.gate import kernel  # compiled when first used: predicting never needs it
+    from reticent.gate import kernel  # compiled by the gate, before it spends: predicting never needs it
 
     if len(sums) > len(rows):  # most labels have no row: their sums need not be read
         found, targets = np.unique(targets, return_inverse=True)

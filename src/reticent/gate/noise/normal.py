@@ -11,9 +11,10 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+from numba import types
 from scipy.special import ndtri
 
-from reticent.gate.kernel import compiled
+from reticent.gate.kernel import WORDS, compiled, given
 from reticent.numerics import precision
 
 Floats = npt.NDArray[np.float64]
@@ -80,7 +81,10 @@ def pieces() -> tuple[Floats, Floats]:
 _FIRST = (1023 + 63 - OCTAVES) << _PIECE_BITS  # exponent and leading bits of 2^(63 - OCTAVES) as float64
 
 
-@compiled("contract")  # sums keep their order: the bound on errors counts on it
+@compiled(
+    types.int64(given(types.int64, 1), types.float64, given(types.float64, 2), given(types.float64, 1), WORDS, WORDS),
+    fastmath=("contract",),  # sums keep their order: the bound on errors counts on it
+)
 def round_words(
     words: npt.NDArray[np.int64],
     sigma: float,

@@ -198,7 +198,7 @@ class NoiseSource:
 
         63 bits give a tail probability up to 1/2, the sign bit the side.
         """
-        from reticent.gate.noise import normal  # compiled when first used: predicting never needs it
+        from reticent.gate.noise import normal  # compiled by the gate, before it spends: predicting never needs it
 
         polynomials, bound = normal.pieces()
         doubtful = np.empty(words.size, dtype=np.int64)
