@@ -1,16 +1,27 @@
 import copy
+import ctypes
 import math
 import os
 import pickle
 import threading
+import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import CipherContext
 from scipy.special import ndtri
 from scipy.stats import chisquare, norm
 
 from reticent import errors
+from reticent.budget import Budget
+from reticent.gate.gate import Gate
+from reticent.gate.ledger import Ledger
+from reticent.gate.mechanisms import GaussianSum
 from reticent.gate.noise import NoiseSource, source
+from reticent.privacy import events
+from tests.assurance import noise
 from tests.conftest import ALPHA
 
 
@@ -148,11 +159,136 @@ def test_forked_child_draws_other_noise(rng):
     assert from_child != rng.words(8).tobytes()
 
 
-def test_threads_share_a_source_without_sharing_noise(rng):
+class Unlocked:
+    """A broken twin: reads its place in the stream and moves on, and another thread may come in between."""
+
+    def __init__(self) -> None:
+        self._at = 0
+
+    def words(self, n: int) -> np.ndarray:
+        at = self._at
+        time.sleep(0)
+        self._at = at + n
+        return np.arange(at, at + n, dtype=np.uint64)
+
+
+def drawn_by_threads(source: Any) -> np.ndarray:
+    """Eight threads that start at once and draw a few words at a time."""
     found: list[np.ndarray] = []
-    workers = [threading.Thread(target=lambda: found.append(rng.words(20_000))) for _ in range(6)]
+    start = threading.Barrier(8)
+
+    def draw() -> None:
+        start.wait()
+        for _ in range(300):
+            found.append(source.words(3))
+
+    workers = [threading.Thread(target=draw) for _ in range(8)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert len(np.unique(np.concatenate(found))) == 6 * 20_000
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize("kind", [NoiseSource.from_os, lambda: NoiseSource.seeded(4)])
+def test_threads_share_a_source_without_sharing_noise(kind):
+    words = drawn_by_threads(kind())
+    assert len(np.unique(words)) == len(words) == 8 * 300 * 3
+
+
+def test_threads_that_share_noise_would_be_noticed():
+    assert len(np.unique(drawn_by_threads(Unlocked()))) < 8 * 300 * 3
+
+
+def restored_twice(run: Callable[[], bytes]) -> tuple[bytes, bytes]:
+    """Runs on in two copies of this process, as a virtual machine that is restored twice from one snapshot.
+
+    By fork of the C library: it copies all memory, and nothing of Python or OpenSSL is told.
+    """
+    read, write = os.pipe()
+    child = ctypes.PyDLL(None).fork()
+    if child == 0:
+        try:
+            os.write(write, run())
+        finally:
+            os._exit(0)
+    here = run()
+    os.waitpid(child, 0)
+    os.close(write)
+    with open(read, "rb") as pipe:
+        return here, pipe.read()
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: rng.words(4),
+        lambda rng: rng.rounded_gaussian(1e6, 8),
+        lambda rng: rng.coins([1 << 255] * 64),
+        lambda rng: rng.successes(1_000, lambda mp: mp.mpf(0.1)),
+    ],
+)
+def test_restored_snapshots_draw_other_noise(rng, draw):
+    draw(rng)
+    ours, theirs = restored_twice(lambda: draw(rng).tobytes())
+    assert ours
+    assert theirs
+    assert ours != theirs
+
+
+@pytest.mark.posix
+def test_restored_snapshots_repeat_a_source_that_keeps_its_state():
+    """The simulation does copy state: what keeps a key repeats its noise."""
+    kept = NoiseSource.seeded(3)
+    kept.words(5)
+    ours, theirs = restored_twice(lambda: kept.words(4).tobytes())
+    assert ours == theirs
+
+
+@pytest.mark.posix
+def test_permits_of_restored_snapshots_draw_other_noise():
+    """Spent before the snapshot, drawn after it, twice: two releases, but not one noise on two data sets."""
+    event = events.Gaussian(noise_multiplier=4.0)
+    gate = Gate(Ledger.create(None, Budget(epsilon=1.0, delta=1e-5)))
+    permit = gate.spend(event, task="march")
+    ours, theirs = restored_twice(lambda: permit.draw(GaussianSum(event), np.zeros(4, np.int64)).tobytes())
+    assert len(ours) == len(theirs) > 0
+    assert ours != theirs
+
+
+def test_no_key_outlives_its_call(rng, monkeypatch):
+    """Every call asks the operating system for 48 bytes, and the source itself has nothing to remember."""
+    asked: list[bytes] = []
+    entropy = os.urandom
+
+    def noted(n: int) -> bytes:
+        asked.append(entropy(n))
+        return asked[-1]
+
+    monkeypatch.setattr(os, "urandom", noted)
+    before = dict(vars(rng))
+    for _ in range(3):
+        rng.words(5)
+        rng.rounded_gaussian(10.0, 5)
+        rng.coins([1 << 255])
+    assert len(asked) == len(set(asked)) == 2 * 9
+    assert {len(part) for part in asked} == {32, 16}
+    assert vars(rng) == before
+    assert not any(isinstance(value, bytes | CipherContext) for value in before.values())
+
+
+def test_bits_pass_their_checks(rng):
+    assert min(noise.check_bits(rng.words, 1 << 20).values()) >= ALPHA
+
+
+@pytest.mark.parametrize("twin", [noise.biased, noise.repeating, noise.sticky])
+def test_broken_bits_are_rejected(twin, rng):
+    assert min(noise.check_bits(twin(rng.words, one_in=50), 1 << 20).values()) < ALPHA
+
+
+@pytest.mark.slow
+def test_a_billion_draws_are_as_promised():
+    """Bits, and rounded Gaussians at several sigmas; 0.1 % less noise is rejected."""
+    measured = noise.measure()
+    assert measured.passed, measured.markdown()

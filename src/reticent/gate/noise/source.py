@@ -2,6 +2,12 @@
 
 Rounded Gaussians: round(s + Z) = s + round(Z) for an integer s, so adding round(Z) to an integer sum is
 post-processing of the continuous Gaussian mechanism, and its calibration holds, if round(Z) is sampled exactly.
+
+Nothing is kept between draws: every call asks the operating system for a new key. So threads, forked children and
+restored snapshots of the process (a virtual machine, a container checkpoint) have no common state to repeat. What stays
+outside: an operating system that repeats its own random numbers after it was restored (Linux 5.18 and later notices by
+VMGENID, where the hypervisor has it), and keys and noise in memory, which is neither locked nor wiped and may be
+swapped.
 """
 
 import functools
@@ -9,7 +15,6 @@ import hashlib
 import math
 import os
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -41,8 +46,10 @@ class NoiseSource:
     """A stream of random bits and what is drawn from it.
 
     Guarantees:
-      - `from_os()` is keyed by the operating system and keyed anew in a forked child: no two processes share
-        noise.                                                          test_forked_child_draws_other_noise
+      - `from_os()` holds no state: each call is keyed anew by the operating system. No two threads, forked children or
+        restored snapshots share noise.    test_threads_share_a_source_without_sharing_noise,
+                                           test_forked_child_draws_other_noise, test_restored_snapshots_draw_other_noise
+      - A key is used for one call and stored nowhere.                    test_no_key_outlives_its_call
       - It cannot be copied or pickled: the same noise is never used twice.     test_source_cannot_be_copied
       - `rounded_gaussian` has exactly the distribution of round(N(0, sigma^2)).  test_rounded_gaussian_follows_its_pmf
       - It is a function of the random bits alone, whatever the error of float64.   test_same_integers_as_by_scipy
@@ -60,9 +67,11 @@ class NoiseSource:
 
     def __init__(self, *, seed: int | None) -> None:
         self._seed = seed
+        self._repeatable: CipherContext | None = None  # of a seeded source: the only kind with a state
         self._lock = threading.Lock()
-        self._rekey()
-        _alive.add(self)
+        if seed is not None:
+            key = hashlib.sha256(f"reticent seeded noise {seed}".encode()).digest()
+            self._repeatable = _keystream(key, bytes(16))
 
     @classmethod
     def from_os(cls) -> "NoiseSource":
@@ -85,21 +94,14 @@ class NoiseSource:
     def __reduce__(self) -> NoReturn:
         raise TypeError("A noise source cannot be copied or pickled: the same noise must never be used twice.")
 
-    def _rekey(self) -> None:
-        if self._seed is None:
-            key, start = os.urandom(32), os.urandom(16)
-        else:
-            key, start = hashlib.sha256(f"reticent seeded noise {self._seed}".encode()).digest(), bytes(16)
-        self._stream: CipherContext = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
-
     def words(self, n: int) -> Words:
-        """Returns n uniform 64-bit words."""
+        """Returns n uniform 64-bit words, by a key of their own unless the source is seeded."""
         out = np.empty(n, dtype=np.uint64)
-        with self._lock:
-            view = out.data.cast("B")
-            for start in range(0, 8 * n, len(_ZEROS)):
-                part = view[start : start + len(_ZEROS)]
-                self._stream.update_into(_ZEROS[: len(part)] if len(part) < len(_ZEROS) else _ZEROS, part)
+        if self._repeatable is None:
+            _fill(out, _keystream(os.urandom(32), os.urandom(16)))
+        else:
+            with self._lock:
+                _fill(out, self._repeatable)
         return out
 
     def coins(self, thresholds: Sequence[int]) -> npt.NDArray[np.bool_]:
@@ -242,12 +244,12 @@ class NoiseSource:
             return -1 if bits >= boundary + error else 0
 
 
-def _after_fork() -> None:
-    for source in list(_alive):
-        source._lock = threading.Lock()
-        if source.private:
-            source._rekey()
+def _keystream(key: bytes, start: bytes) -> CipherContext:
+    return Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
 
 
-_alive: "weakref.WeakSet[NoiseSource]" = weakref.WeakSet()
-os.register_at_fork(after_in_child=_after_fork)
+def _fill(words: Words, stream: CipherContext) -> None:
+    view = words.data.cast("B")
+    for start in range(0, len(view), len(_ZEROS)):
+        part = view[start : start + len(_ZEROS)]
+        stream.update_into(_ZEROS[: len(part)] if len(part) < len(_ZEROS) else _ZEROS, part)
