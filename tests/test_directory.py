@@ -1,6 +1,7 @@
 """A model directory as an object: the loop, settings, and copies."""
 
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import reticent as rt
 from reticent import errors
 from reticent.directory import Directory, learn
 from reticent.gate.ledger import Ledger
+from reticent.released.account import Account
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.sensitive.task import Task
 from tests.stored import BUDGET, LABELS, X, Y, classifier, tasks_of
@@ -77,7 +79,7 @@ def test_settings_follow_the_learner(tmp_path):
     model.learn_task(X, Y, name="april").learn_task(X, Y, name="may")
     assert rt.load(tmp_path)._learner() == rt.Cosine.paper()
     with LedgerFile.open(tmp_path) as ledger:
-        assert [kind for _, kind, _ in ledger._entries].count("settings") == 1  # written when it changes
+        assert ledger.account.kinds["settings"] == 1  # written when it changes
 
 
 def test_an_unwritable_folder_prints_one_line(tmp_path):
@@ -114,3 +116,37 @@ def test_a_killed_copy_is_no_model(tmp_path, monkeypatch):
         rt.load(tmp_path / "copy")
     model.save(tmp_path / "copy")
     assert tasks_of(tmp_path / "copy") == ["march"]
+
+
+def test_a_task_costs_the_same_after_many_tasks(tmp_path, monkeypatch):
+    """Rows that were verified once are not read again by the same process."""
+    read = []
+    add = Account.add
+
+    def counted(account: Account, kind: str, text: str) -> int:
+        read.append(kind)
+        return add(account, kind, text)
+
+    monkeypatch.setattr(Account, "add", counted)
+    model, costs = classifier(tmp_path), []
+    for task in range(12):
+        read.clear()
+        model.learn_task(X, Y, name=f"task {task}")
+        costs.append(len(read))
+    assert costs[2:] == costs[2:3] * 10
+    read.clear()
+    rt.load(tmp_path).learn_task(X, Y, name="another process")
+    assert read[:-2] == ["open", *["spend", "publish"] * 12]  # each row once
+
+
+def test_a_folder_that_went_back_is_noticed_by_a_live_process(tmp_path):
+    folder, backup = tmp_path / "model", tmp_path / "backup"
+    model = classifier(folder).learn_task(X, Y, name="march")
+    shutil.copytree(folder, backup)
+    model.learn_task(X, Y, name="april")
+    shutil.rmtree(folder)
+    shutil.copytree(backup, folder)
+    with pytest.raises(errors.LedgerError, match="older copy"):
+        model.learn_task(X, Y, name="april")
+    with pytest.raises(errors.LedgerError, match="older copy"):
+        model.privacy_statement()

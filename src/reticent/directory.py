@@ -6,13 +6,12 @@ need neither the gate nor anything sensitive.
 """
 
 import contextlib
-import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reticent import errors, policies
 from reticent.budget import Budget
@@ -21,7 +20,8 @@ from reticent.numerics import files
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy.statement import Statement
 from reticent.released import rules, store
-from reticent.released.contents import foreign, read_contents
+from reticent.released.account import Account
+from reticent.released.contents import described, foreign, plain, read_contents
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.released.model import Encode, Model, Rule
 from reticent.released.release import Release
@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # learning imports these; predicting does not
     from reticent.gate.noise import NoiseSource
     from reticent.sensitive.learners.learner import Learner
     from reticent.sensitive.task import Task
+
+AnyLedger = TypeVar("AnyLedger", bound=LedgerFile)
 
 
 def learn(
@@ -89,6 +91,7 @@ class Directory:
         self.policy, self.model, self.settings = policy, model, dict(settings)
         self._identity = identity
         self._releases: list[dict[str, str]] = []  # file and digest of each; none in memory
+        self._known: Account | None = None  # what was verified of the ledger before; none in memory
         self._ledger: Ledger | None = None  # in memory for good, of a folder while its writer is open
         self._gate: Gate | None = None
         self._mutex, self._thread = threading.Lock(), 0  # which thread writes
@@ -166,7 +169,7 @@ class Directory:
         public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
         releases = tuple(store.read_release(folder, entry, found.identity) for entry in found.releases)
         directory = cls(folder, policy, Model(public, rule, releases), found.settings, identity=found.identity)
-        directory._releases = found.releases
+        directory._releases, directory._known = found.releases, found.account
         return directory
 
     @property
@@ -180,11 +183,7 @@ class Directory:
         """Returns what was spent, on what, under which assumptions, as facts."""
         if self._ledger is not None and (self.path is None or self._thread == threading.get_ident()):
             return self._ledger.statement()
-        folder = self.path or Path()
-        found = read_contents(folder)
-        if not found.ledger or found.identity != self._identity:
-            raise errors.LedgerError(found.problem or foreign(folder))
-        with LedgerFile.open(folder) as ledger:
+        with self._open(LedgerFile, self.path or Path()) as ledger:
             return ledger.statement()
 
     # --- writing
@@ -264,7 +263,7 @@ class Directory:
                 self.refuse_other_rule(rule)
             if rule not in (None, self.model.rule):
                 self.model = replace(self.model, rule=rule)
-            wanted = _plain({**self.settings, **settings, "rule": self.model.rule.to_json()})
+            wanted = plain({**self.settings, **settings, "rule": self.model.rule.to_json()})
             if wanted != self.settings:
                 ledger.set(wanted)
                 self.settings = wanted
@@ -278,7 +277,7 @@ class Directory:
             settings: Settings that differ there.
         """
         with self._one_writer() as ledger, _new(Path(path)) as folder:
-            wanted = _plain({**self.settings, **(settings or {})})
+            wanted = plain({**self.settings, **(settings or {})})
             wanted["public_labels"] = store.write_labels(folder, self.model.public, policies.remap_to_json(self.policy))
             numbered = enumerate(self.model.releases, start=1)
             entries = [store.write_release(folder, n, release, self._identity or "") for n, release in numbered]
@@ -302,19 +301,31 @@ class Directory:
                 assert self._ledger is not None  # noqa: S101 (since it was made)
                 yield self._ledger
                 return
-            with files.one_writer(self.path):
-                found = read_contents(self.path)
-                if found.problem is not None:
-                    raise errors.LedgerError(found.problem)
-                with Ledger.open(self.path) as ledger:
-                    self._catch_up(ledger)
-                    self._ledger = ledger
+            with files.one_writer(self.path), self._open(Ledger, self.path) as ledger:
+                self._catch_up(ledger)
+                self._ledger = ledger
+                try:
                     yield ledger
+                finally:
+                    self._known = ledger.account
         finally:
             if self.path is not None:
                 self._ledger = None
             self._thread = 0
             self._mutex.release()
+
+    def _open(self, kind: type[AnyLedger], folder: Path) -> AnyLedger:
+        """Opens the ledger of the folder; what was verified before is not read again."""
+        known = self._known
+        if known is not None:
+            with contextlib.suppress(errors.LedgerError):  # explained below
+                return kind.open(folder, known)
+        found = read_contents(folder)
+        if found.problem is not None and (kind is not LedgerFile or not found.ledger):
+            raise errors.LedgerError(found.problem)
+        if known is not None or found.identity != self._identity:
+            raise errors.LedgerError(foreign(folder))
+        return kind.open(folder, found.account)
 
     def _catch_up(self, ledger: "Ledger") -> None:
         """Takes over what others have published and set; refuses what does not continue what was read before.
@@ -348,32 +359,6 @@ class Directory:
         if self.path is not None:
             content = {"identity": self._identity, **self.settings, "releases": self._releases}
             store.write_manifest(self.path, content)
-
-
-def described(
-    policy: Policy,
-    rule: Rule,
-    budget: Budget,
-    *,
-    learner: Mapping[str, Any] | None = None,
-    encoder: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Returns what a manifest says of a model, as plain JSON values."""
-    return _plain(
-        {
-            "budget": budget.to_json(),
-            "policy": policies.to_json(policy),
-            "rule": rule.to_json(),
-            "learner": learner,
-            "encoder": encoder,
-        }
-    )
-
-
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings as JSON would return them: lists for tuples."""
-    plain: dict[str, Any] = json.loads(json.dumps(settings))
-    return plain
 
 
 @contextlib.contextmanager

@@ -1,6 +1,8 @@
+import contextlib
 import json
 import multiprocessing
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -419,3 +421,29 @@ def test_locked_ledger_is_refused(folder, monkeypatch):
         other.execute("ROLLBACK")
         other.close()
         assert ledger.spend(gaussian(), task="april", private=True) == 3
+
+
+def test_the_ledger_tells_no_durations(tmp_path):
+    """One long record makes a task last longer; what may be published has the day of a spend and nothing finer."""
+    with Ledger.create(tmp_path, BUDGET) as ledger:
+        ledger.publish(ledger.spend(gaussian(), task="march", private=True))
+        ledger.record("an act")
+        ledger.void(ledger.spend(gaussian(), task="april", private=True), reason="crashed")
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as db:
+        rows = [(kind, json.loads(body)) for kind, body in db.execute("SELECT kind, body FROM entries")]
+    assert len(rows) == 6
+    assert [kind for kind, body in rows if "at" not in body] == ["publish"]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", body.get("at", "2026-01-01")) for _, body in rows)
+
+
+def test_the_statement_names_ledger_and_head(tmp_path):
+    with Ledger.create(tmp_path, BUDGET) as ledger:
+        before = ledger.statement()
+        ledger.spend(gaussian(), task="march", private=True)
+        after = ledger.statement()
+        (head,) = ledger._db.execute("SELECT chain FROM entries ORDER BY row DESC LIMIT 1").fetchone()
+    assert before.identity == after.identity
+    assert before.head != after.head == head
+    assert f"Ledger      {after.identity}" in after.text()
+    assert f"Head        {head}" in after.text()
+    assert after.json()["ledger"] == {"identity": after.identity, "head": head}

@@ -19,7 +19,8 @@ from reticent.numerics.files import sync_folder
 from reticent.privacy import accounting, events
 from reticent.privacy.events import Event
 from reticent.privacy.statement import Spend
-from reticent.released.ledger_file import APPLICATION, FILE_NAME, VERSION, LedgerFile, connect, explained, link
+from reticent.released.account import Account
+from reticent.released.ledger_file import APPLICATION, FILE_NAME, VERSION, LedgerFile, connect, explained
 
 _SCHEMA = """
 CREATE TABLE entries (row INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, chain TEXT NOT NULL) STRICT;
@@ -36,6 +37,7 @@ class Ledger(LedgerFile):
       - A spend past the budget is refused and changes nothing.                   test_refuses_before_overspending
       - Sequential within a task, parallel across tasks of order n.               test_tasks_compose_in_parallel
       - Safe with several processes.                                              test_concurrent_spends
+      - It tells the day of a spend, and not how long a task took.           test_the_ledger_tells_no_durations
 
     Example:
         >>> ledger = Ledger.create(None, Budget(epsilon=1.0, delta=1e-5))
@@ -67,9 +69,9 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Opens the ledger of a folder to write to it, and verifies every row."""
-        ledger = cls._opened(Path(path), "rw")
+    def open(cls, path: str | os.PathLike[str], known: Account | None = None) -> Self:
+        """Opens the ledger of a folder to write to it, and verifies every row that is not known."""
+        ledger = cls._opened(Path(path), "rw", known)
         try:
             with explained(ledger._path):
                 ledger._db.execute("PRAGMA journal_mode = WAL")
@@ -101,10 +103,7 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         """
         body = {"task": _name(task), "event": events.to_json(event), "private": bool(private)}
         with self._exclusive():
-            before = self._statement()
-            spent = events.compose(*[e for e in (before.tasks.get(task), event) if e is not None])
-            others = [e for name, e in before.tasks.items() if name != task]
-            if not self._affordable(spent, others):
+            if not self._affordable(event, task):
                 budget = self.budget
                 raise errors.BudgetExceeded(
                     f"Task {task!r} would cost more than the budget of epsilon {budget.epsilon:g}, delta "
@@ -151,11 +150,11 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
     def is_voided(self, row: int) -> bool:
         """Returns whether a spend was voided, by this process or another."""
         self.refresh()
-        return any(kind == "void" and body["of"] == row for _, kind, body in self._entries[row:])
+        return self._account.spends[row].voided is not None
 
     def is_private(self, row: int) -> bool:
         """Returns what a spend says of its noise."""
-        return bool(self._entries[row - 1][2]["private"])
+        return self._account.spends[row].private
 
     def record(self, act: str) -> int:
         """Records a public act that costs nothing, and returns its row."""
@@ -202,21 +201,23 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
 
     # --- inside
 
-    def _affordable(self, spent: Event, others: list[Event]) -> bool:
+    def _affordable(self, event: Event, task: str) -> bool:
         """For one person, n tasks like this one, and any n tasks of the stream with it, stay within the budget."""
-        budget = self.budget
+        budget, account = self.budget, self._account
+        mine = [account.spends[row] for row in account.by_task.get(task, ())]
+        spent = events.compose(*(spend.event for spend in mine if spend.voided is None), event)
         if not accounting.within(spent, budget):
             return False
         if budget.tasks_per_person == 1:
             return True
-        stream, order = [*others, spent], budget.tasks_per_person
+        stream = [*(other for name, other in account.statement().tasks.items() if name != task), spent]
+        order = budget.tasks_per_person
         return accounting.stream_delta(stream, budget.epsilon, order, adjacency=budget.adjacency) <= budget.delta
 
     def _spend_in(self, row: int) -> Spend:
-        for spend in self._statement().spends:
-            if spend.row == row:
-                return spend
-        raise errors.LedgerError(f"Row {row} is not a spend of this ledger. `reticent ledger` lists the rows.")
+        if row not in self._account.spends:
+            raise errors.LedgerError(f"Row {row} is not a spend of this ledger. `reticent ledger` lists the rows.")
+        return self._account.spends[row]
 
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[None]:
@@ -225,13 +226,12 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 self._refresh()
-                rows, chain = len(self._entries), self._chain
+                before = self._account.copy()
                 try:
                     yield
                     self._db.execute("COMMIT")
                 except BaseException:
-                    del self._entries[rows:]  # appended in memory only
-                    self._chain = chain
+                    self._account = before  # what was added is in memory only
                     raise
             except BaseException:
                 with contextlib.suppress(Exception):  # SQLite rolls back by itself where the disk is full
@@ -239,13 +239,14 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
                 raise
 
     def _append(self, kind: str, body: dict[str, Any]) -> int:
-        row = len(self._entries) + 1
-        body = {**body, "at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        account = self._account
+        if kind != "publish":  # how long a task took depends on its examples: days, and none for its end
+            body = {**body, "at": datetime.now(UTC).strftime("%Y-%m-%d")}
         text = json.dumps(body, sort_keys=True, allow_nan=False)
-        self._chain = link(self._chain, row, kind, text)
-        self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (row, kind, text, self._chain))
-        self._entries.append((row, kind, json.loads(text)))
-        return row
+        self._db.execute(
+            "INSERT INTO entries VALUES (?, ?, ?, ?)", (account.rows + 1, kind, text, account.link(kind, text))
+        )
+        return account.add(kind, text)
 
 
 @contextlib.contextmanager

@@ -40,6 +40,13 @@ class Act:
 class Statement:
     """What the spends of a ledger cost one person, and under which assumptions.
 
+    Args:
+        budget: What one person may lose over the whole stream.
+        spends: In the order of the ledger.
+        acts: Recorded beside them.
+        identity: The ledger's random name, which the releases repeat; None for an earlier format.
+        head: The hash of the ledger's last row, which covers all rows before it.
+
     Example:
         >>> print(Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=()).text().splitlines()[0])
         Privacy statement
@@ -48,6 +55,8 @@ class Statement:
     budget: Budget
     spends: Sequence[Spend]
     acts: Sequence[Act] = ()
+    identity: str | None = None
+    head: str | None = None
 
     @cached_property
     def tasks(self) -> dict[str, Event]:
@@ -84,6 +93,7 @@ class Statement:
         return {
             "private": self.private,
             "not_covered": self.not_covered,
+            "ledger": {"identity": self.identity, "head": self.head},
             "budget": budget.to_json(),
             "rows": [
                 {
@@ -143,6 +153,8 @@ class Statement:
             f"At most     epsilon {budget.epsilon:g} at delta {budget.delta:g}, however many tasks follow",
             "If a person were in n such tasks: "
             + ", ".join(f"n = {n}: epsilon {rounded_up(self.if_in(n))}" for n in ORDERS_SHOWN),
+            *([f"Ledger      {self.identity or 'without identity, of an earlier format'}"] if self.head else []),
+            *([f"Head        {self.head}"] if self.head else []),
             "",
             "Assumptions",
             *(f"  - {sentence}" for sentence in self.assumptions()),

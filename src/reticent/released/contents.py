@@ -1,13 +1,19 @@
 """Reads the manifest and the ledger of a model directory, and checks that they belong together."""
 
+import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reticent import errors
+from reticent import errors, policies
+from reticent.budget import Budget
+from reticent.policies import Policy
 from reticent.released import store
+from reticent.released.account import Account
 from reticent.released.ledger_file import FILE_NAME, FIRST_VERSION, LOOKS, LedgerFile
+from reticent.released.model import Rule
 
 SETTINGS = ("budget", "policy", "public_labels", "rule", "learner", "encoder")
 
@@ -22,6 +28,7 @@ class Contents:
         identity: Of the ledger.
         problem: Why nothing may be learned.
         ledger: Whether the ledger belongs to these releases.
+        account: What the rows of the ledger add up to, verified.
     """
 
     settings: dict[str, Any]
@@ -29,6 +36,7 @@ class Contents:
     identity: str | None
     problem: str | None = None
     ledger: bool = True
+    account: Account | None = None
 
 
 def read_contents(folder: Path) -> Contents:
@@ -60,7 +68,8 @@ def _look(folder: Path) -> Contents:
                 older = f"{folder} was written by an earlier version of reticent. It can predict; to learn, upgrade it"
                 return replace(stored, problem=f"{older} once: reticent upgrade {folder}")
             # more may have been published since the manifest was written
-            return Contents(dict(ledger.settings or stored.settings), ledger.releases, ledger.identity)
+            settings = dict(ledger.settings or stored.settings)
+            return Contents(settings, ledger.releases, ledger.identity, account=ledger.account)
     except errors.LedgerError as error:
         return replace(stored, problem=str(error), ledger=False)
 
@@ -74,7 +83,7 @@ def _belongs(ledger: LedgerFile, stored: Contents, folder: Path) -> bool:
     if ledger.identity != stored.identity or ledger.releases[: len(stored.releases)] != stored.releases:
         return False
     found = list(store.unlisted(folder, ledger.releases))  # written by a process that was killed, or listed elsewhere
-    paid = {spend.task for spend in ledger.statement().spends} if found else set()
+    paid = ledger.account.by_task
     return all(
         of in (None, ledger.identity) and (task in paid or not has_parameters) for task, of, has_parameters in found
     )
@@ -104,3 +113,29 @@ def foreign(folder: Path | None) -> str:
         f"The ledger of {folder} does not belong to its releases: it is another model's, or an older copy. The model "
         "can predict, but not learn. Restore ledger and releases from one backup."
     )
+
+
+def described(
+    policy: Policy,
+    rule: Rule,
+    budget: Budget,
+    *,
+    learner: Mapping[str, Any] | None = None,
+    encoder: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Returns what a manifest says of a model, as plain JSON values."""
+    return plain(
+        {
+            "budget": budget.to_json(),
+            "policy": policies.to_json(policy),
+            "rule": rule.to_json(),
+            "learner": learner,
+            "encoder": encoder,
+        }
+    )
+
+
+def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings as JSON would return them: lists for tuples."""
+    plain: dict[str, Any] = json.loads(json.dumps(settings))
+    return plain

@@ -5,7 +5,6 @@ Nothing in it is sensitive: it may be read wherever a model is.
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import sqlite3
@@ -18,14 +17,13 @@ from urllib.parse import quote
 
 from reticent import errors
 from reticent.budget import Budget
-from reticent.privacy import events
-from reticent.privacy.statement import Act, Spend, Statement
+from reticent.privacy.statement import Statement
+from reticent.released.account import Account
 
 FILE_NAME = "ledger.sqlite"
 VERSION = 2
 FIRST_VERSION = 1  # without identity, settings and releases; readable, and upgraded before it is written to
 APPLICATION = 0x52544E54
-_GENESIS = "reticent ledger"
 LOOKS = 3  # before a ledger that cannot be read counts as damaged
 
 
@@ -37,28 +35,32 @@ class LedgerFile:
       - Reading changes nothing in the folder.  test_reading_changes_nothing_in_the_folder
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path | None, known: Account | None = None) -> None:
         self._db = connection
         self._path = path
-        self._entries: list[tuple[int, str, dict[str, Any]]] = []
-        self._chain = _GENESIS
+        self._account = Account() if known is None else known.copy()
         self._lock = threading.RLock()
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Opens the ledger of a folder to read it, and verifies every row."""
+    def open(cls, path: str | os.PathLike[str], known: Account | None = None) -> Self:
+        """Opens the ledger of a folder to read it, and verifies every row that is not known.
+
+        Args:
+            path: The folder.
+            known: What its first rows add up to, verified before; rows are never changed.
+        """
         for _ in range(LOOKS - 1):
             with contextlib.suppress(errors.LedgerError):  # a writer may be moving rows into the file right now
-                return cls._opened(Path(path), "ro")
+                return cls._opened(Path(path), "ro", known)
             time.sleep(0.05)
-        return cls._opened(Path(path), "ro")
+        return cls._opened(Path(path), "ro", known)
 
     @classmethod
-    def _opened(cls, folder: Path, mode: str) -> Self:
+    def _opened(cls, folder: Path, mode: str, known: Account | None) -> Self:
         file = folder / FILE_NAME
         if not file.is_file():
             raise errors.LedgerError(f"No ledger at {file}. Expected a folder with a {FILE_NAME} in it.")
-        ledger = cls(connect(file, mode), file)
+        ledger = cls(connect(file, mode), file, known)
         try:
             with explained(file):
                 ledger._verify()
@@ -84,41 +86,35 @@ class LedgerFile:
         return int(version)
 
     @property
+    def account(self) -> Account:
+        """What the rows read so far add up to."""
+        return self._account
+
+    @property
     def budget(self) -> Budget:
         """The budget it was made with."""
-        return Budget.from_json(self._entries[0][2])
+        return self._account.budget
 
     @property
     def identity(self) -> str | None:
         """A random name, repeated in the manifest and the releases that belong to it; None in the first format."""
-        found = (
-            body["identity"] for _, kind, body in self._entries if kind in ("open", "upgrade") and "identity" in body
-        )
-        return next(found, None)
+        return self._account.identity
 
     @property
     def settings(self) -> Mapping[str, Any] | None:
         """What the model directory was last set to, or None for a ledger without a model."""
-        kinds = ("open", "settings", "upgrade")
-        found = [body["settings"] for _, kind, body in self._entries if kind in kinds and "settings" in body]
-        return found[-1] if found else None
+        return self._account.settings
 
     @property
     def releases(self) -> list[dict[str, str]]:
         """File and digest of each published release, in order."""
-        found: list[dict[str, str]] = []
-        for _, kind, body in self._entries:
-            if kind == "publish" and body.get("release") is not None:
-                found.append(body["release"])
-            elif kind in ("upgrade", "releases"):
-                found = list(body["releases"])
-        return found
+        return list(self._account.releases)
 
     def statement(self) -> Statement:
         """Returns what has been spent so far, rows of other processes included."""
         with self._lock, explained(self._path):
             self._refresh()
-            return self._statement()
+            return self._account.statement()
 
     def refresh(self) -> None:
         """Reads rows that other processes have added."""
@@ -135,41 +131,28 @@ class LedgerFile:
                 f"{self._path} was written by a newer version (format {self.version}, known: {VERSION}). "
                 "Update reticent."
             )
+        known = self._account
+        if known.rows and self._db.execute("SELECT chain FROM entries WHERE row = ?", (known.rows,)).fetchone() != (
+            known.chain,
+        ):
+            raise errors.LedgerError(
+                f"{self._path} is not the ledger that was read before, or an older copy. Restore the latest one."
+            )
         self._refresh()
-        if not self._entries or self._entries[0][1] != "open":
+        if self._account.first is None:
             raise errors.LedgerError(f"{self._path} has no first row. Restore it from a backup.")
 
     def _refresh(self) -> None:
         """Reads rows added since the last look and verifies their chain."""
+        account = self._account
         query = "SELECT row, kind, body, chain FROM entries WHERE row > ? ORDER BY row"
-        for row, kind, text, chain in self._db.execute(query, (len(self._entries),)):
-            expected = link(self._chain, row, kind, text)
-            if row != len(self._entries) + 1 or chain != expected:
+        for row, kind, text, chain in self._db.execute(query, (account.rows,)):
+            if row != account.rows + 1 or chain != account.link(kind, text):
                 raise errors.LedgerError(
                     f"Row {row} of {self._path} does not follow from the rows before it: the ledger was edited or "
                     "damaged. Restore it from a backup."
                 )
-            self._chain = expected
-            self._entries.append((row, kind, json.loads(text)))
-
-    def _statement(self) -> Statement:
-        published = {row for _, kind, body in self._entries if kind == "publish" for row in _rows(body["of"])}
-        voided = {body["of"]: body["reason"] for _, kind, body in self._entries if kind == "void"}
-        spends = [
-            Spend(
-                row=row,
-                at=body["at"],
-                task=body["task"],
-                event=events.from_json(body["event"]),
-                private=body["private"],
-                published=row in published,
-                voided=voided.get(row),
-            )
-            for row, kind, body in self._entries
-            if kind == "spend"
-        ]
-        acts = [Act(row=row, at=body["at"], text=body["text"]) for row, kind, body in self._entries if kind == "act"]
-        return Statement(budget=self.budget, spends=tuple(spends), acts=tuple(acts))
+            account.add(kind, text)
 
 
 @contextlib.contextmanager
@@ -204,13 +187,3 @@ def connect(file: Path | None, mode: str) -> sqlite3.Connection:
             db.close()
             raise
     return db
-
-
-def link(before: str, row: int, kind: str, text: str) -> str:
-    """Returns the hash of a row, which covers all rows before it."""
-    return hashlib.sha256(json.dumps([before, row, kind, text]).encode()).hexdigest()
-
-
-def _rows(of: int | list[int]) -> list[int]:
-    """The rows that were published: one in the first format, several since."""
-    return of if isinstance(of, list) else [of]

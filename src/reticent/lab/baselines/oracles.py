@@ -40,10 +40,10 @@ class LabLedger(Ledger):
 
     def spend(self, event: Event, *, task: str, private: bool) -> int:
         """Records a spend; one that a real ledger would refuse is not private."""
-        affordable = super()._affordable(event, [])
+        affordable = super()._affordable(event, task)
         return super().spend(event, task=task, private=private and affordable)
 
-    def _affordable(self, spent: Event, others: list[Event]) -> bool:
+    def _affordable(self, event: Event, task: str) -> bool:
         return True
 
 

@@ -1,0 +1,108 @@
+"""What the rows of a ledger add up to, read one by one: the work for a row does not grow with the rows before it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from reticent.budget import Budget
+from reticent.privacy import events
+from reticent.privacy.statement import Act, Spend, Statement
+
+_GENESIS = "reticent ledger"
+
+
+@dataclass(kw_only=True)
+class Account:
+    """The state of a ledger after its first rows.
+
+    Args:
+        rows: How many rows were read.
+        chain: The hash of the last one, which covers all rows before it.
+        kinds: How often each kind of row occurred.
+        first: The row that opened the ledger, with its budget.
+        identity: A random name, repeated in the manifest and the releases that belong to it; None in the first format.
+        settings: What the model directory was last set to; None for a ledger without a model.
+        releases: File and digest of each published release, in order.
+        spends: By row.
+        by_task: The rows of each task.
+        acts: Public acts that cost nothing.
+    """
+
+    rows: int = 0
+    chain: str = _GENESIS
+    kinds: dict[str, int] = field(default_factory=dict)
+    first: Mapping[str, Any] | None = None
+    identity: str | None = None
+    settings: Mapping[str, Any] | None = None
+    releases: list[dict[str, str]] = field(default_factory=list)
+    spends: dict[int, Spend] = field(default_factory=dict)
+    by_task: dict[str, list[int]] = field(default_factory=dict)
+    acts: list[Act] = field(default_factory=list)
+
+    def copy(self) -> "Account":
+        """Returns the same state, to go on from without changing this one."""
+        return replace(
+            self,
+            kinds=dict(self.kinds),
+            releases=list(self.releases),
+            spends=dict(self.spends),
+            by_task={task: list(rows) for task, rows in self.by_task.items()},
+            acts=list(self.acts),
+        )
+
+    @property
+    def budget(self) -> Budget:
+        """The budget that the ledger was made with."""
+        return Budget.from_json(dict(self.first or {}))
+
+    def link(self, kind: str, text: str) -> str:
+        """Returns the hash that the next row has if nobody changed it."""
+        return hashlib.sha256(json.dumps([self.chain, self.rows + 1, kind, text]).encode()).hexdigest()
+
+    def add(self, kind: str, text: str) -> int:
+        """Takes over the next row, and returns its number."""
+        row, body = self.rows + 1, json.loads(text)
+        match kind:
+            case "spend":
+                spent = Spend(
+                    row=row,
+                    at=body["at"][:10],  # the first format had seconds
+                    task=body["task"],
+                    event=events.from_json(body["event"]),
+                    private=body["private"],
+                )
+                self.spends[row] = spent
+                self.by_task.setdefault(spent.task, []).append(row)
+            case "publish":
+                for of in body["of"] if isinstance(body["of"], list) else [body["of"]]:  # one in the first format
+                    self.spends[of] = replace(self.spends[of], published=True)
+                if body.get("release") is not None:
+                    self.releases.append(body["release"])
+            case "void":
+                self.spends[body["of"]] = replace(self.spends[body["of"]], voided=body["reason"])
+            case "act":
+                self.acts.append(Act(row=row, at=body["at"][:10], text=body["text"]))
+            case "releases" | "upgrade":
+                self.releases = list(body["releases"])
+            case "open":
+                self.first = self.first or body
+        if kind in ("open", "upgrade"):
+            self.identity = self.identity or body.get("identity")
+        self.settings = (
+            body.get("settings", self.settings) if kind in ("open", "settings", "upgrade") else self.settings
+        )
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+        self.chain, self.rows = self.link(kind, text), row
+        return row
+
+    def statement(self) -> Statement:
+        """Returns what has been spent, as facts."""
+        return Statement(
+            budget=self.budget,
+            spends=tuple(self.spends.values()),
+            acts=tuple(self.acts),
+            identity=self.identity,
+            head=self.chain,
+        )
