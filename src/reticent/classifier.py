@@ -2,6 +2,7 @@
 
 import os
 import threading
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from reticent import errors
+from reticent import errors, names
 from reticent.budget import Budget
 from reticent.directory import Directory, learn
 from reticent.labels import Label, LabelSpace, canonical
@@ -88,6 +89,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         directory, learner = self._to_learn(), self._learner()
         learned = [release for release in directory.model.releases if release.parameters]
         task = Task(X, y, _one_of(persons, units), name=f"task {len(learned) + 1}" if name is None else name)
+        _warn_of_near_name(task.name, directory)
         tuning: str | None = getattr(learner, "tuning", None)
         if tuning is not None:
             directory.record(tuning)
@@ -162,6 +164,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         task = Task(X, y, _one_of(persons, units), name=name)
         directory = self._to_learn()
+        _warn_of_near_name(task.name, directory)
         with errors.silenced(), directory.writer(self.noise) as gate:
             return noisy_accuracy(directory.model, task, epsilon=epsilon, encoder=self.encoder, gate=gate)
 
@@ -268,6 +271,17 @@ def _one_of(persons: Any, units: Any) -> Any:
     if persons is not None and units is not None:
         raise errors.InvalidValue("Expected persons, or its old name units; not both.")
     return units if persons is None else persons
+
+
+def _warn_of_near_name(task: str, directory: Directory) -> None:
+    other = names.near(task, [spend.task for spend in directory.statement().spends if spend.voided is None])
+    if other is not None:
+        warnings.warn(
+            f"Task {task!r} has nearly the name of {names.shown(other)!r} in the ledger. If both hold data of the same "
+            "persons, these persons lose more than the budget says.",
+            errors.ReticentWarning,
+            stacklevel=3,
+        )
 
 
 def _learner_to_json(learner: "Learner | None") -> dict[str, Any] | None:

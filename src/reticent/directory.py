@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reticent import errors, policies
+from reticent import errors, names, policies
 from reticent.budget import Budget
 from reticent.labels import Label, LabelSpace
 from reticent.numerics import files
@@ -216,7 +216,8 @@ class Directory:
 
     def refuse_second_time(self, task: str) -> None:
         """Refuses a task name that is in the ledger already, and says what to do."""
-        spent = [spend for spend in self.statement().spends if spend.task == task and spend.voided is None]
+        spends = [spend for spend in self.statement().spends if spend.voided is None]
+        spent = [spend for spend in spends if names.normal(spend.task) == task]  # an old ledger may have blanks
         if not spent:
             return
         found = f"Task {task!r} is in the ledger already (row {spent[0].row}). If these are data of other persons, give"
@@ -248,7 +249,7 @@ class Directory:
     def record(self, act: str) -> None:
         """Records a public act that costs nothing, once."""
         with self._one_writer() as ledger:
-            if all(known.text != act for known in ledger.statement().acts):
+            if all(known.text != names.normal(act) for known in ledger.statement().acts):
                 ledger.record(act)
 
     def set(self, settings: Mapping[str, Any], *, rule: Rule | None = None) -> None:

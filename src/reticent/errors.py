@@ -40,6 +40,10 @@ class NotPaidFor(LedgerError):
     """Something was to be drawn or released that no spend covers; nothing was published."""
 
 
+class ReticentWarning(UserWarning):
+    """Something that is allowed and may be a mistake; it depends on public facts alone."""
+
+
 class _Silence:
     """Warnings and logs off while any thread asks for it: both are settings of the whole process."""
 

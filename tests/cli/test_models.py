@@ -250,3 +250,25 @@ def test_learn_refusals_print_one_line(started):
     assert "--public" in refused(reticent(*scores, "--public", "--epsilon", 1))
     out = started / "no" / "out.csv"
     assert "Cannot write" in refused(reticent("predict", march, "--model", model, *NUMBERS, "-o", out))
+
+
+@pytest.mark.parametrize("stem", ["f\udce9vrier", "march\n   9  april: free", "march\x1b[2J", "march\u202e"])
+def test_names_of_files_that_cannot_name_a_task_are_refused(started, stem):
+    """Today's worst was spent and published, and ended in a traceback."""
+    source = write_csv(started / f"{stem}.csv", ["x", "y"], each=20)
+    done = reticent("learn", source, "--model", started / "model", *NUMBERS, "--label", "code")
+    assert "one line of visible characters" in refused(done)
+    assert "--name" in done.stderr
+    assert done.stderr.strip().isprintable()
+    assert "Spends: none yet" in reticent("ledger", started / "model").stdout
+    done = reticent("learn", source, "--model", started / "model", *NUMBERS, "--label", "code", "--name", "march")
+    assert done.returncode == 0
+
+
+def test_near_names_are_warned_of_in_one_line(started):
+    source = write_csv(started / "march.csv", ["x", "y"], each=20)
+    verb = ["learn", source, "--model", started / "model", *NUMBERS, "--label", "code"]
+    assert reticent(*verb).stderr == ""
+    done = reticent(*verb, "--name", "March")
+    assert done.stderr.startswith("Warning: Task 'March' has nearly the name of 'march'")
+    assert "in the ledger already" in refused(reticent(*verb, "--name", " march "))

@@ -4,14 +4,15 @@ A verb imports what it needs when it is called, so that `predict` and `report` l
 """
 
 import sys
+import warnings
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
-from reticent import errors
+from reticent import errors, names
 from reticent.cli import experiments, models
 
 app = typer.Typer(
@@ -45,11 +46,32 @@ attack.command()(experiments.labels)
 def main() -> NoReturn:
     """Runs the command line; a refusal is one sentence on standard error and exit code 2."""
     try:
-        app()
+        with warnings.catch_warnings():
+            _show_our_warnings()
+            app()
     except errors.ReticentError as error:
-        Console(stderr=True, soft_wrap=True).print(f"Error: {error}", style="bold", markup=False, highlight=False)
+        _say(f"Error: {error}")
         sys.exit(2)
     sys.exit(0)
+
+
+def _say(sentence: str) -> None:
+    """Prints a sentence on standard error; names of files in it may hold anything."""
+    Console(stderr=True, soft_wrap=True).print(names.shown(sentence), style="bold", markup=False, highlight=False)
+
+
+def _show_our_warnings() -> None:
+    """Shows our own warnings as sentences, without the line of code that they come from."""
+    others = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, errors.ReticentWarning):
+            _say(f"Warning: {message}")
+        else:
+            others(message, category, *place, **more)
+
+    warnings.simplefilter("always", errors.ReticentWarning)
+    warnings.showwarning = show
 
 
 def _show_version(wanted: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from reticent import errors
+from reticent import errors, names
 from reticent.budget import Budget
 from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console
 from reticent.privacy import planning
@@ -162,9 +162,9 @@ def learn(
 
     Example: `reticent learn march.parquet --model model/ --text note --label code`
     """
+    task = _task(source, name)
     classifier = _loaded(model, encoder, learner)
     examples = _labelled(source, text=text, image=image, features=features, label=label, person=person)
-    task = source.stem if name is None else name
     classifier.learn_task(examples.inputs, examples.labels, name=task, persons=examples.persons)
     facts = {"task": task, "labels_known": len(classifier.classes_), **classifier.spent()}
     if as_json:
@@ -240,12 +240,12 @@ def evaluate(
         raise errors.InvalidValue("Expected --public for public test data, or --epsilon E for private data.")
     if public and person is not None:
         raise errors.InvalidValue("Expected --person with --epsilon only: it bounds what one person adds to a sum.")
+    task = f"evaluation {_task(source, name)}"
     classifier = _loaded(model, encoder, learner)
     examples = _labelled(source, text=text, image=image, features=features, label=label, person=person)
     if epsilon is None:
         accuracy = classifier.score(examples.inputs, examples.labels)
     else:
-        task = f"evaluation {source.stem if name is None else name}"
         accuracy = classifier.private_score(
             examples.inputs, examples.labels, epsilon=epsilon, name=task, persons=examples.persons
         )
@@ -323,6 +323,16 @@ def _labelled(source: Path, *, features: str | None, **columns: str | None) -> A
     if examples.labels is None:
         raise errors.InvalidValue("Expected the column with the labels: --label.")
     return examples
+
+
+def _task(source: Path, name: str | None) -> str:
+    """Returns the public name of a task: the file's, unless another is given."""
+    if name is not None:
+        return names.public_name(name)
+    try:
+        return names.public_name(source.stem)
+    except errors.InvalidValue as error:
+        raise errors.InvalidValue(f"{error} The name of the file is that of the task unless --name is given.") from None
 
 
 def _existing(path: Path) -> Path:

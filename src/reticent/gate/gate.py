@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from reticent import errors
+from reticent import errors, names
 from reticent.budget import Budget
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import Mechanism, number_of_runs
@@ -90,6 +90,7 @@ class Gate:
                 have another name.
         """
         self._refuse_if_closed()
+        task = names.public_name(task)
         if private and self._admitted and task not in self._admitted:
             raise errors.NotPaidFor(f"Expected a spend on the task that was admitted, got the name {task!r}.")
         if any(permit.made is not None for permit in self._permits if permit.task == task):

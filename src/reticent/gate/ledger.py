@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from reticent import errors
+from reticent import errors, names
 from reticent.budget import Budget
 from reticent.numerics.files import sync_folder
 from reticent.privacy import accounting, events
@@ -101,7 +101,8 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             task: The public name of the task.
             private: False if the noise comes from a seeded source.
         """
-        body = {"task": _name(task), "event": events.to_json(event), "private": bool(private)}
+        task = names.public_name(task)
+        body = {"task": task, "event": events.to_json(event), "private": bool(private)}
         with self._exclusive():
             if not self._affordable(event, task):
                 budget = self.budget
@@ -139,13 +140,14 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         """Records that nothing was published for a spend, as the caller states; the row stays, with the reason."""
         if not isinstance(reason, str) or not reason.strip():
             raise errors.InvalidValue("Expected a reason for voiding a row: why was its release never published?")
+        reason = names.one_line(reason, what="a reason", longest=names.LONGEST_SENTENCE)
         with self._exclusive():
             spend = self._spend_in(row)
             if spend.published:
                 raise errors.LedgerError(f"Row {row} cannot be voided: its release was published.")
             if spend.voided is not None:
                 raise errors.LedgerError(f"Row {row} is voided already.")
-            self._append("void", {"of": row, "reason": reason.strip()})
+            self._append("void", {"of": row, "reason": reason})
 
     def is_voided(self, row: int) -> bool:
         """Returns whether a spend was voided, by this process or another."""
@@ -158,8 +160,9 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
 
     def record(self, act: str) -> int:
         """Records a public act that costs nothing, and returns its row."""
+        text = names.one_line(act, what="an act", longest=names.LONGEST_SENTENCE)
         with self._exclusive():
-            return self._append("act", {"text": act})
+            return self._append("act", {"text": text})
 
     # --- the model directory that it belongs to
 
@@ -268,9 +271,3 @@ def _draft(folder: Path) -> Iterator[Path]:
         for left in folder.glob(f"{draft.name}*"):  # with the database's working files
             with contextlib.suppress(OSError):
                 left.unlink()
-
-
-def _name(task: object) -> str:
-    if not isinstance(task, str) or not task.strip():
-        raise errors.InvalidValue("Expected a public name for the task, such as a month.")
-    return task

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from reticent import names
 from reticent.budget import Adjacency, Budget
 from reticent.privacy import accounting, events
 from reticent.privacy.events import Event
@@ -75,7 +76,7 @@ class Statement:
     @property
     def not_covered(self) -> list[str]:
         """What was done with sensitive data outside the guarantee, one sentence for each."""
-        return [act.text for act in self.acts if act.text.startswith(UNCOVERED)]
+        return [names.shown(act.text) for act in self.acts if act.text.startswith(UNCOVERED)]
 
     @cached_property
     def now(self) -> accounting.Cost:
@@ -164,13 +165,14 @@ class Statement:
         for spend in self.spends:
             marks = [] if spend.private else ["NOT PRIVATE"]
             marks += ["published"] if spend.published else []
-            marks += [f"voided: {spend.voided}"] if spend.voided is not None else []
+            marks += [f"voided: {names.shown(spend.voided)}"] if spend.voided is not None else []
             price = rounded_up(accounting.epsilon(spend.event, budget.delta))
             note = f"  [{'; '.join(marks)}]" if marks else ""
-            lines.append(f"  {spend.row:>4}  {spend.at}  {spend.task}: {spend.event}, epsilon {price} alone{note}")
+            start = f"  {spend.row:>4}  {names.shown(spend.at)}  {names.shown(spend.task)}"
+            lines.append(f"{start}: {spend.event}, epsilon {price} alone{note}")
         if self.acts:
             lines += ["", "Also recorded"]
-            lines += [f"  {act.row:>4}  {act.at}  {act.text}" for act in self.acts]
+            lines += [f"  {act.row:>4}  {names.shown(act.at)}  {names.shown(act.text)}" for act in self.acts]
         return "\n".join(lines)
 
 

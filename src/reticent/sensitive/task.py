@@ -2,7 +2,7 @@
 
 from typing import Any, NoReturn
 
-from reticent import errors
+from reticent import errors, names
 from reticent.numerics.rows import take
 from reticent.sensitive import columns
 from reticent.sensitive.persons import first_of_each
@@ -23,7 +23,7 @@ class Task:
         inputs: Features of shape (n, K), or a sequence of texts, images or paths for an encoder.
         labels: One label per example, of any type.
         persons: One id per example: whose it is. Needed to bound what one person contributes.
-        name: The public name of the task, such as a month.
+        name: The public name of the task, such as a month: one line of visible characters.
 
     Example:
         >>> Task([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
@@ -36,7 +36,7 @@ class Task:
         self._inputs = columns.inputs_of(inputs)
         self._labels = columns.column_of("labels", labels, self._inputs)
         self._persons = None if persons is None else columns.column_of("persons", persons, self._inputs)
-        self.name = name
+        self.name = names.public_name(name)
 
     @property
     def inputs(self) -> columns.Inputs:
