@@ -128,7 +128,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.fromiter(known, dtype=object, count=len(known))
 
     def predict(self, X: Any) -> npt.NDArray[np.object_]:
-        """Returns the best known label of each example; `rt.UNKNOWN` while no label is known."""
+        """Returns the best known label of each example; `rt.UNKNOWN` where none is known or it has no features."""
         model = self._model()
         return model.names(model.top(X, self.encoder, 1)[0][:, 0])
 
@@ -138,7 +138,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return model.names(model.top(X, self.encoder, errors.whole("k", k, at_least=1))[0])
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float32]:
-        """Returns one score per example and known label, in the order of `classes_`."""
+        """Returns one score per example and known label, in the order of `classes_`; NaN for what cannot be scored."""
         return self._model().scores(X, self.encoder)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -15,10 +15,22 @@ from reticent.released.release import Release
 Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]
+Bools = npt.NDArray[np.bool_]
 Encode = Callable[[Any], Floats]
 
 _MOST_SCORES = 100_000
 _CHUNK = 4096
+
+
+def finite(embedded: Floats) -> Bools:
+    """Returns which examples have features that are numbers; of several models' features one set is enough.
+
+    >>> finite(np.array([[1.0, 2.0], [np.nan, 2.0], [np.inf, 2.0]])).tolist()
+    [True, False, False]
+    """
+    with np.errstate(all="ignore"):  # what float32 cannot hold is no feature of a head
+        whole = np.isfinite(embedded.astype(np.float32)).all(axis=-1)
+    return np.asarray(whole.reshape(len(embedded), -1).any(axis=1) if embedded.ndim > 1 else whole, dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -31,6 +43,7 @@ class Scorer:
         otherwise: The score of every label that is not in `rows`.
         embed: From inputs and an encoder (None for features) to one entry per example.
         score: From embedded examples to scores of shape (n, len(rows)).
+        usable: Which embedded examples can be scored; the others have no label.
     """
 
     rows: Ints
@@ -38,6 +51,7 @@ class Scorer:
     otherwise: float
     embed: Callable[[Any, Encode | None], Floats]
     score: Callable[[Floats], Scores]
+    usable: Callable[[Floats], Bools] = finite
 
 
 class Rule(Protocol):
@@ -53,6 +67,10 @@ class Rule(Protocol):
 @dataclass(frozen=True)
 class Model:
     """What a stream has released so far, as a classifier.
+
+    Guarantees:
+      - An example that cannot be scored (NaN, infinity, an image that cannot be read) has no label: its row is -1, its
+        scores are NaN.                                                   test_what_cannot_be_scored_is_unknown
 
     Args:
         public: Labels that were known before any task.
@@ -92,6 +110,7 @@ class Model:
         scores = np.full((len(embedded), len(self.labels)), self._scorer.otherwise, np.float32)
         if len(self._scorer.rows):
             scores[:, self._scorer.rows] = self._scorer.score(embedded)
+        scores[~self._scorer.usable(embedded)] = np.nan
         return scores
 
     def top(self, inputs: Any, encoder: Encode | None, k: int) -> tuple[Ints, Scores]:
@@ -110,6 +129,8 @@ class Model:
         more = scorer.rest[: k - found]
         best[:, found : found + len(more)] = more
         scores[:, found : found + len(more)] = scorer.otherwise
+        unusable = ~scorer.usable(embedded)
+        best[unusable], scores[unusable] = -1, -np.inf
         return best, scores
 
     def answers(self, inputs: Any, encoder: Encode | None) -> Ints:
@@ -124,6 +145,7 @@ class Model:
         if len(scorer.rows):
             for i in range(len(embedded)):
                 best[i] = scorer.rows[scorer.score(embedded[i : i + 1])[0].argmax()]
+        best[~scorer.usable(embedded)] = -1
         return best
 
     def names(self, rows: Ints) -> npt.NDArray[np.object_]:
@@ -136,8 +158,25 @@ class Model:
 
 
 def features_of(inputs: Any, encoder: Encode | None) -> Floats:
-    """Returns inputs as features."""
-    return np.asarray(inputs) if encoder is None else np.asarray(encoder(inputs))
+    """Returns inputs as features, NaN where a cell of an array of objects is no number; refuses other types."""
+    try:
+        found = np.asarray(inputs if encoder is None else encoder(inputs))
+    except ValueError as error:  # rows of several lengths
+        if isinstance(error, errors.ReticentError):
+            raise
+        found = np.zeros(0, dtype=np.str_)
+    if found.dtype.kind == "O":
+        found = np.array([_number(cell) for cell in found.flat], dtype=np.float64).reshape(found.shape)
+    if found.dtype.kind not in "biuf" or found.ndim != 2:
+        raise errors.InvalidValue("Expected features: numbers of shape (n, K), or an encoder that makes them.")
+    return found
+
+
+def _number(cell: object) -> float:
+    try:
+        return float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")
 
 
 def learned_rows(releases: Sequence[Release]) -> Ints:

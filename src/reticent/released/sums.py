@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.labels import LabelSpace
-from reticent.numerics.rows import unit_or_zero
+from reticent.numerics.rows import norms, unit_or_zero
 from reticent.released import denoise
-from reticent.released.model import Floats, Scorer, features_of, learned_rows
+from reticent.released.model import Bools, Floats, Scorer, features_of, learned_rows
 from reticent.released.release import Release
 
 _COMBINATIONS = {"rank_one": denoise.rank_one, "total": denoise.total}
@@ -38,7 +38,7 @@ class Sums:
         weights = self._weights(releases, rows, len(labels))
         able = np.any(weights != 0, axis=1)
         score = partial(_products, weights=np.ascontiguousarray(weights[able]))
-        return Scorer(rows[able], rows[~able], 0.0, features_of, score)
+        return Scorer(rows[able], rows[~able], 0.0, features_of, score, _has_direction)
 
     def _weights(self, releases: Sequence[Release], rows: npt.NDArray[np.int64], space: int) -> npt.NDArray[np.float32]:
         if not len(rows):
@@ -63,6 +63,12 @@ class Sums:
         if value["combine"] not in _COMBINATIONS:
             raise errors.InvalidValue(errors.OWN_LEARNER)
         return cls(_COMBINATIONS[value["combine"]])
+
+
+def _has_direction(features: Floats) -> Bools:
+    """Returns which rows are neither zero nor without a finite norm: learning leaves the others out too."""
+    lengths = norms(features.astype(np.float64))
+    return np.asarray(np.isfinite(lengths) & (lengths > 0), dtype=np.bool_)
 
 
 def _products(features: Floats, weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
