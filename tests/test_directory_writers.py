@@ -20,12 +20,15 @@ import pytest
 import reticent as rt
 from reticent import errors
 from reticent.directory import Directory
+from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
 from reticent.numerics import files
 from reticent.released import store
 from reticent.released.contents import read_contents
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
+from reticent.released.release import Release
 from reticent.sensitive.task import Task
+from tests.cli.command import refused, reticent
 from tests.stored import BUDGET, LABELS, X, Y, classifier, tasks_of
 
 
@@ -102,6 +105,88 @@ def test_one_thread_opens_one_writer(tmp_path):
         with directory.writer(), pytest.raises(errors.LedgerError, match="open in this thread already"):
             directory.record("an act")
         directory.record("an act")
+
+
+def drawn(directory: Directory, gate: Gate) -> Release:
+    """Learns a task up to its release, which is drawn and not yet published."""
+    task, model = gate.admit(Task(X, Y, name="march")), directory.model
+    return rt.Cosine().learn_task(task, LABELS, known=model.labels, encoder=None, gate=gate, past=model.releases)
+
+
+def test_no_row_is_voided_while_its_release_is_made(tmp_path, monkeypatch):
+    """The attack in order: A runs, its row is voided, B learns the task, A finishes. One spend, two releases."""
+    directory, other = classifier(tmp_path).directory, rt.load(tmp_path)
+    monkeypatch.setattr(files, "PATIENCE", 0.05)
+    with directory.writer() as gate:
+        release = drawn(directory, gate)
+        voided = reticent("ledger", tmp_path, "--void", 2, "--reason", "never published")
+        assert "Another process is writing" in refused(voided)
+        with pytest.raises(errors.LedgerError, match="Another process is writing"):
+            other.learn_task(X, Y, name="march")
+        directory.publish(release)
+    with pytest.raises(errors.BudgetExceeded, match="in the ledger already"):
+        other.learn_task(X, Y, name="march")
+    assert "its release was published" in refused(reticent("ledger", tmp_path, "--void", 2, "--reason", "none"))
+    assert tasks_of(tmp_path) == ["march"]
+    assert [(s.published, s.voided) for s in rt.load(tmp_path).statement().spends] == [(True, None)]
+
+
+def test_the_release_of_a_voided_row_never_reaches_the_folder(tmp_path):
+    """The same attack by somebody who voids without waiting for the writer, and breaks its lock: B alone counts."""
+    directory = classifier(tmp_path).directory
+    with directory.writer() as gate:
+        release = drawn(directory, gate)
+        with Ledger.open(tmp_path) as ledger:
+            ledger.void(2, reason="never published")
+        with pytest.raises(errors.LedgerError, match="Row 2 is voided: its release must not be published"):
+            directory.publish(release)
+    assert not (tmp_path / "releases").exists()
+    with directory.writer() as gate:
+        release = drawn(directory, gate)
+        with Ledger.open(tmp_path) as ledger:
+            ledger.void(4, reason="never published")
+        (tmp_path / files.LOCK).unlink()
+        rt.load(tmp_path).learn_task(X, Y, name="march")
+        kept = (tmp_path / "releases" / "0001.safetensors").read_bytes()
+        with pytest.raises(errors.LedgerError, match="Row 4 is voided"):
+            directory.publish(release)
+    assert [file.read_bytes() for file in (tmp_path / "releases").iterdir()] == [kept]
+    assert tasks_of(tmp_path) == ["march"]
+    assert [spend.published for spend in rt.load(tmp_path).statement().spends] == [False, False, True]
+
+
+def _publish_late(path: Path, pipe: Any) -> None:
+    directory = rt.load(path).directory
+    with directory.writer() as gate:
+        release = drawn(directory, gate)
+        pipe.send("drawn")
+        pipe.recv()
+        try:
+            directory.publish(release)
+        except errors.LedgerError as error:
+            pipe.send(str(error))
+
+
+@pytest.mark.posix
+def test_a_writer_that_hangs_cannot_publish_a_voided_row(tmp_path, monkeypatch):
+    """Two processes: A hangs after its draw; its row is voided, its lock broken, B learns the task; A goes on."""
+    classifier(tmp_path).learn_task(X, Y, name="february")
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_publish_late, args=(tmp_path, theirs))
+    process.start()
+    assert ours.recv() == "drawn"
+    monkeypatch.setattr(files, "PATIENCE", 0.05)
+    void = ["ledger", tmp_path, "--void", 4, "--reason", "it hangs"]
+    assert "Another process is writing" in refused(reticent(*void))
+    (tmp_path / files.LOCK).unlink()
+    assert reticent(*void).returncode == 0
+    rt.load(tmp_path).learn_task(X, Y, name="march")
+    ours.send("go on")
+    assert "Row 4 is voided: its release must not be published" in ours.recv()
+    process.join()
+    assert len(list((tmp_path / "releases").iterdir())) == 2
+    assert tasks_of(tmp_path) == ["february", "march"]
 
 
 def test_of_two_creators_one_is_refused(tmp_path, monkeypatch):
@@ -254,7 +339,7 @@ def test_what_is_published_is_read_from_the_ledger_that_is_written_to(tmp_path, 
     monkeypatch.undo()
     assert tasks_of(tmp_path) == ["march", "april", "may"]
     with Ledger.open(tmp_path) as ledger, pytest.raises(errors.LedgerError, match="is published already"):
-        ledger.publish([], release=ledger.releases[0])
+        ledger.publish([], write=lambda number: ledger.releases[0])
 
 
 def _learn_and_tell(path: Path, worker: int, told: Path) -> None:

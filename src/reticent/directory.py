@@ -345,10 +345,12 @@ class Directory:
             self._releases.append(entry)
 
     def _commit(self, ledger: "Ledger", release: Release, rows: list[int], *, act: str | None = None) -> Model:
-        entry, model = None, self.model.with_release(release)
-        if self.path is not None:
-            entry = store.write_release(self.path, len(self._releases) + 1, release, self._identity or "")
-        ledger.publish(rows, release=entry, act=act)
+        model, folder = self.model.with_release(release), self.path
+
+        def write(number: int) -> dict[str, str]:
+            return store.write_release(folder or Path(), number, release, self._identity or "")
+
+        entry = ledger.publish(rows, write=None if folder is None else write, act=act)
         self.model = model
         if entry is not None:
             self._releases.append(entry)

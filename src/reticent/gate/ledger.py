@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -114,15 +114,20 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             return self._append("spend", body)
 
     def publish(
-        self, rows: int | Sequence[int], *, release: Mapping[str, str] | None = None, act: str | None = None
-    ) -> None:
+        self,
+        rows: int | Sequence[int],
+        *,
+        write: Callable[[int], Mapping[str, str]] | None = None,
+        act: str | None = None,
+    ) -> dict[str, str] | None:
         """Records that what was drawn for these spends is published, all at once; such rows can no longer be voided.
 
-        This is the commit point of a release: its file is durable before, and is not read before.
+        This is the commit point of a release: its file is durable before, and is not read before. It is not written
+        for a voided row, and no row can be voided while it is written.
 
         Args:
             rows: The spends.
-            release: File and digest of the release, where there is a file.
+            write: From the number of the release to file and digest, where there is a file.
             act: A public act to record with it.
         """
         of = [rows] if isinstance(rows, int) else list(rows)
@@ -130,11 +135,13 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             for row in of:
                 if self._spend_in(row).voided is not None:
                     raise errors.LedgerError(f"Row {row} is voided: its release must not be published. Spend again.")
+            release = None if write is None else dict(write(len(self.releases) + 1))
             if release is not None and release["file"] in {entry["file"] for entry in self.releases}:
                 raise errors.LedgerError(f"{release['file']} is published already. Load the model again.")
             if act is not None:
                 self._append("act", {"text": act})
-            self._append("publish", {"of": of, "release": None if release is None else dict(release)})
+            self._append("publish", {"of": of, "release": release})
+        return release
 
     def void(self, row: int, *, reason: str) -> None:
         """Records that nothing was published for a spend, as the caller states; the row stays, with the reason."""
