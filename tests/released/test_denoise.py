@@ -84,3 +84,28 @@ def test_guard_follows_the_label_space():
     weak = draw.normal(size=(50, 1, width))
     weak[:, 0, 0] += 12
     assert np.any(denoise.rank_one(blocks(weak, 1.0)) != 0, axis=1).all()
+
+
+@pytest.mark.parametrize("shape", ["even", "one task", "pure noise", "no blocks"])
+def test_many_tasks_are_combined_like_few(shape, monkeypatch):
+    """In time linear in the tasks, with the result of the full decomposition."""
+    draw = np.random.default_rng()
+    labels, tasks, width = 6, 90, 40
+    amounts = np.full((labels, tasks), 3.0 if shape == "even" else 0.0)
+    if shape == "one task":
+        amounts[np.arange(labels), draw.integers(0, tasks, labels)] = 60
+    sums = amounts[:, :, None] * draw.normal(size=(labels, 1, width)) + draw.normal(0, 4, (labels, tasks, width))
+    noise = np.full((labels, tasks), 4.0)
+    if shape == "no blocks":
+        sums[:, 5:], noise[:, 5:] = 0, np.inf
+        sums[0], noise[0] = 0, np.inf
+    found = denoise.rank_one(Blocks(sums, noise, labels))
+    monkeypatch.setattr(denoise, "_FEW_TASKS", tasks)
+    assert np.allclose(found, denoise.rank_one(Blocks(sums, noise, labels)), rtol=1e-3, atol=1e-4)
+
+
+def test_chunks_of_labels_change_nothing(monkeypatch):
+    given = blocks(np.random.default_rng().normal(size=(7, 70, 5)), 1.0)
+    whole = denoise.rank_one(given)
+    monkeypatch.setattr(denoise, "_CHUNK", 2 * 70 * 5)
+    assert np.allclose(denoise.rank_one(given), whole)

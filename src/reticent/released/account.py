@@ -38,7 +38,7 @@ class Account:
     settings: Mapping[str, Any] | None = None
     releases: list[dict[str, str]] = field(default_factory=list)
     spends: dict[int, Spend] = field(default_factory=dict)
-    by_task: dict[str, list[int]] = field(default_factory=dict)
+    by_task: dict[str, tuple[int, ...]] = field(default_factory=dict)
     acts: list[Act] = field(default_factory=list)
 
     def copy(self) -> "Account":
@@ -48,7 +48,7 @@ class Account:
             kinds=dict(self.kinds),
             releases=list(self.releases),
             spends=dict(self.spends),
-            by_task={task: list(rows) for task, rows in self.by_task.items()},
+            by_task=dict(self.by_task),
             acts=list(self.acts),
         )
 
@@ -74,7 +74,7 @@ class Account:
                     private=body["private"],
                 )
                 self.spends[row] = spent
-                self.by_task.setdefault(spent.task, []).append(row)
+                self.by_task[spent.task] = (*self.by_task.get(spent.task, ()), row)
             case "publish":
                 for of in body["of"] if isinstance(body["of"], list) else [body["of"]]:  # one in the first format
                     self.spends[of] = replace(self.spends[of], published=True)

@@ -29,7 +29,11 @@ _LEDGER = "ledger"
 
 def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
     """Writes the manifest in place of the one before."""
-    write_whole(folder / MANIFEST, json.dumps({"format": FORMAT, **content}, indent=1))
+    # one line for each release: json indents in Python, which takes longer than to learn a task when there are many
+    releases = ",\n  ".join(map(json.dumps, content["releases"]))
+    others = {name: value for name, value in content.items() if name != "releases"}
+    head = json.dumps({"format": FORMAT, **others}, indent=1).removesuffix("\n}")
+    write_whole(folder / MANIFEST, f'{head},\n "releases": [\n  {releases}\n ]\n}}\n')
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
