@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from scipy.stats import binomtest, chi2
 
 from reticent import errors
 from reticent.gate.noise import NoiseSource
-from reticent.gate.step import NoisySteps, flattened
+from reticent.gate.step import TERM_SCALE, Block, NoisySteps, OuterProducts, flattened, on_the_grid
 from reticent.privacy import events
 from reticent.sensitive.head import HeadGradients
 from tests.conftest import ALPHA
@@ -55,9 +57,43 @@ def test_the_slack_is_paid_for():
     draw = steps(2.0)(Nothing(), rng=Watched(seed=1))
     for _ in range(3):
         draw(POINT)
-    slack = math.sqrt(5000) * 2**-24 + 2 * 2.0**38 * 2.0**-53
+    slack = math.sqrt(5000) * 2**-24
     assert asked == pytest.approx([2.0 * 2**24 * (1 + slack)] * 3, rel=1e-15)
     assert asked[0] > 2.0 * 2**24
+
+
+WORDS = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(sums=st.lists(WORDS, min_size=1, max_size=5), noise=st.lists(st.integers(-(2**52), 2**52), min_size=5))
+@example(sums=[2**63 - 1, -(2**63)], noise=[2**30] * 5)
+def test_sums_that_wrap_around_are_post_processing(sums, noise):
+    """A batch so large that int64 wraps still gives a function of the noisy sum, and of nothing else."""
+    total, drawn = np.array(sums, np.int64), np.array(noise[: len(sums)], np.int64)
+    found = on_the_grid(total, drawn).tolist()
+    for wraps in (0, 1, -3):  # the sums that int64 cannot tell from these
+        exact = [(s + wraps * 2**64) // 2**16 + z for s, z in zip(sums, noise, strict=False)]
+        assert found == [(value + 2**47) % 2**48 - 2**47 for value in exact]
+
+
+def test_sums_are_exact_for_any_number_of_examples():
+    """A float64 sum of a million thirds is off in its last bits; whole numbers are not, whatever was added before."""
+    thirds = Block({"a": np.full((1 << 20, 1), 1 / 3)})
+    sums = {"a": np.array([2**62], np.int64)}
+    thirds.add(sums, np.ones(1 << 20))
+    assert sums["a"].tolist() == [2**62 + (1 << 20) * (2**40 // 3)]
+
+
+def test_no_gradient_adds_more_than_its_norm_says():
+    """The gate measures what it adds: norms that its caller states do not count."""
+    errors_, values = np.array([[3.0, -3.0], [0.1, -0.1]]), np.array([[8.0, 6.0], [8.0, 6.0]])
+    outer = OuterProducts("w", "b", errors_, values, np.ones(2), lengths=np.array([1.0, 10.0]))
+    for rows, kept in ((np.array([[0.0], [0.0]]), 1), (np.array([[np.nan], [0.7]]), 1), (np.array([[0.0], [1.6]]), 0)):
+        sums = {name: np.zeros(shape, np.int64) for name, shape in (("w", (2, 2)), ("b", 2), ("a", 1))}
+        Block({"a": rows}, outer).add(sums, np.full(2, 0.5))
+        squared = sum(n * n for value in sums.values() for n in value.ravel().tolist())
+        assert (squared > 0) == kept
+        assert squared <= int(TERM_SCALE) ** 2
 
 
 def test_empty_batches_draw_noise(rng):

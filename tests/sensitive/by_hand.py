@@ -8,6 +8,7 @@ import pytest
 from reticent import Budget
 from reticent.gate.gate import Gate, Permit
 from reticent.gate.noise import NoiseSource
+from reticent.gate.step import TERM_SCALE, Gradients, clipped_sum
 from reticent.lab.baselines.oracles import LabLedger
 from reticent.released.optimizers import Sgd
 from reticent.sensitive.training import Training
@@ -26,6 +27,12 @@ def settings(**changes) -> Training:
 def paid(training: Training, noise: NoiseSource) -> Permit:
     """A permit for one training, of a ledger that refuses nothing."""
     return Gate(LabLedger.create(None, Budget(epsilon=1.0, delta=1e-5)), noise).spend(training.event, task="task")
+
+
+def clipped(gradients: Gradients, parameters, rows, clip_norm: float) -> dict[str, np.ndarray]:
+    """The gate's exact sum of clipped gradients, as numbers."""
+    sums = clipped_sum(gradients, parameters, np.asarray(rows), clip_norm)
+    return {name: value * (clip_norm / TERM_SCALE) for name, value in sums.items()}
 
 
 def joined(values) -> np.ndarray:

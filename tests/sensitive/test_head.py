@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from reticent.gate.step import clipped_sum
+from reticent.gate.step import TERM_SCALE, clipped_sum
 from reticent.released.optimizers import Adam
 from reticent.sensitive.head import Head, HeadGradients, _bits, _product, snapped
 from reticent.sensitive.training import train
 from tests.sensitive.by_hand import (
     agrees,
     batch_clipped,
+    clipped,
     joined,
     moved,
     needs_torch,
@@ -46,10 +47,10 @@ def test_head_sums_single_examples(clip_norm):
     x, y = draw.normal(size=(90, 7)), draw.integers(0, 4, size=90)
     gradients = HeadGradients(x, y, 4)  # type: ignore[arg-type]  # float64, to compare closely
     at = moved(gradients.start)
-    found = clipped_sum(gradients, at, np.arange(90), clip_norm)
+    found = clipped(gradients, at, np.arange(90), clip_norm)
     alone = head_alone(x, y, at)
-    assert agrees(found, slow_sum(alone, clip_norm), 1e-5)
-    single = clipped_sum(HeadGradients(x.astype(np.float32), y, 4), at, np.arange(90), clip_norm)
+    assert agrees(found, slow_sum(alone, clip_norm), 1e-4)
+    single = clipped(HeadGradients(x.astype(np.float32), y, 4), at, np.arange(90), clip_norm)
     assert agrees(single, slow_sum(alone, clip_norm), 1e-4)
     assert clip_norm == 100.0 or not agrees(found, batch_clipped(alone, clip_norm), 0.01)
 
@@ -78,10 +79,10 @@ def test_copies_of_an_example_count_alike(length):
     between -= apart * (between @ apart) / (apart @ apart)
     x = np.repeat(between[None] * length / np.linalg.norm(between), 16, axis=0).astype(np.float32)
     gradients = HeadGradients(x, np.full(16, 2), 22)
-    one = joined(clipped_sum(gradients, at, np.arange(1), 1.0))
+    one = joined(clipped(gradients, at, np.arange(1), 1.0))
     for copies in range(2, 17):
-        together = joined(clipped_sum(gradients, at, np.arange(copies), 1.0))
-        assert np.linalg.norm(together - copies * one) < 1e-12
+        together = joined(clipped(gradients, at, np.arange(copies), 1.0))
+        assert (together == copies * one).all()
 
 
 @pytest.mark.parametrize("width", [1, 2, 384, 1280, 5000])
@@ -123,20 +124,25 @@ def test_clipped_gradients_never_exceed(x, weight, clip_norm):
     gradients = HeadGradients(x, np.array([0, 1, 1]), 2)
     at = {"head.weight": weight, "head.bias": np.zeros(2, np.float32)}
     for row in range(3):
-        vector = joined(clipped_sum(gradients, at, np.array([row]), clip_norm))
+        vector = joined(clipped(gradients, at, np.array([row]), clip_norm))
         assert math.hypot(*vector) <= clip_norm
 
 
 def test_neighbours_differ_by_one_unit():
-    """Rows far too long, many of them: with one more, the sum moves by at most clip_norm."""
+    """Rows far too long, many of them: with one more, the sum moves by that one's own vector, in whole numbers."""
     draw = np.random.default_rng(0)
     x, y = (100 * draw.normal(size=(500, 6))).astype(np.float32), draw.integers(0, 3, size=500)
     gradients = HeadGradients(x, y, 3)
     at = moved(gradients.start)
-    whole = joined(clipped_sum(gradients, at, np.arange(500), 0.7))
+    whole = clipped_sum(gradients, at, np.arange(500), 0.7)
     for left in (0, 63, 64, 499):
-        less = joined(clipped_sum(gradients, at, np.delete(np.arange(500), left), 0.7))
-        assert 0 < np.linalg.norm(whole - less) <= 0.7 * (1 + 2**-14)
+        less = clipped_sum(gradients, at, np.delete(np.arange(500), left), 0.7)
+        alone = clipped_sum(gradients, at, np.array([left]), 0.7)
+        for name, value in whole.items():
+            assert value.dtype == np.int64
+            assert (value - less[name] == alone[name]).all()
+        squared = sum(n * n for value in alone.values() for n in value.ravel().tolist())
+        assert 0.99 * TERM_SCALE**2 < squared <= int(TERM_SCALE) ** 2
 
 
 def test_the_head_learns(rng):

@@ -4,9 +4,9 @@ One unit of length is 2^20 grid steps. A row whose integer norm could exceed the
 counted; there is no exception and no message, because both would reveal that there was such a row.
 
 Steps of DP-SGD have a grid of their own, 2^24 steps to the clipping norm, for one reason: rows of features are snapped
-one by one, and their sums are exact at any scale; gradients of a step are added up in float64 and snapped once, which
-costs sqrt(parameters) grid steps of extra noise: 3e-4 of it for 115,300 parameters at 2^20, 2e-5 at 2^24. A finer grid
-would make more draws need high precision.
+one by one, and their sums are exact at any scale; clipped gradients are whole numbers too, 2^40 to the clipping norm,
+and their exact sum is snapped once more, which costs sqrt(parameters) grid steps of extra noise: 3e-4 of it for 115,300
+parameters at 2^20, 2e-5 at 2^24. A finer grid would make more draws need high precision.
 """
 
 import math

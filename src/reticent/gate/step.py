@@ -16,15 +16,21 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.gate import grid
 from reticent.gate.noise import NoiseSource
-from reticent.numerics.rows import norms
+from reticent.numerics.rows import norms, squared_norms
 from reticent.privacy import events
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 Parameters = Mapping[str, npt.NDArray[np.float32]]
 
-MOST_EXAMPLES = 2.0**19  # of a batch: the rounding of this many terms in float64 is part of the slack
 _ROUNDING = 2.0**-20  # more than all rounding of a norm and a scale in float64, for up to 2^31 parameters
+# One clipping norm is 2^40 whole numbers of a clipped gradient; the factors of an outer product have a part each.
+_LEFT, _RIGHT = 2.0**22, 2.0**18
+TERM_SCALE = _LEFT * _RIGHT
+_SPARE = 16  # bits of a sum below a step of the grid: TERM_SCALE is 2^16 grid.STEP_SCALE
+_MOST_SQUARED = TERM_SCALE**2 * (1 - 2.0**-30)  # squares are added up in float64
+_EXACT_ROWS = 1 << 13  # products of at most 2^40, added up below 2^53
 
 
 # --- gradients, as `sensitive/` hands them over
@@ -59,13 +65,40 @@ class OuterProducts:
             of_errors = norms(self.errors)
             return {self.weight: of_errors * self.lengths * self.units, self.bias: of_errors}
 
-    def add(self, sums: Mapping[str, Floats], scales: Mapping[str, Floats]) -> None:
-        """Adds scaled gradients to the sums, once; examples scaled by 0 may hold NaN and are left out."""
-        unused = (scales[self.weight] <= 0) & (scales[self.bias] <= 0)
-        self.errors[unused] = self.values[unused] = 0.0
-        sums[self.bias][...] += scales[self.bias] @ self.errors
-        np.multiply(self.errors, (scales[self.weight] * self.units)[:, None], out=self.errors)
-        sums[self.weight][...] += self.errors.T @ self.values
+    def factors(self, used: Mask, scales: Floats) -> "Factors":
+        """Returns the gradients of some examples times their scales, as whole numbers."""
+        mine, right, length = self.errors[used], self.values[used], self.lengths[used]
+        with np.errstate(all="ignore"):
+            left, bias = mine * (scales * length * self.units[used] * _LEFT)[:, None], mine
+            bias *= (scales * TERM_SCALE)[:, None]
+            right *= (_RIGHT / np.where(length > 0, length, 1.0))[:, None]
+            return Factors(*(np.trunc(part, out=part) for part in (left, right, bias)))
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Sensitive: outer products of whole numbers, left times right for each example, and their bias."""
+
+    left: Floats
+    right: Floats
+    bias: Floats
+
+    def __repr__(self) -> str:
+        return "Factors(<sensitive>)"
+
+    def squares(self) -> Floats:
+        """Returns the squared norm of each example's part."""
+        with np.errstate(all="ignore"):
+            products = np.einsum("ij,ij->i", self.left, self.left) * np.einsum("ij,ij->i", self.right, self.right)
+            return np.asarray(products + squared_norms(self.bias), dtype=np.float64)
+
+    def add(self, weight: Ints, bias: Ints, kept: Mask) -> None:
+        """Adds the examples that are kept: products of whole numbers are exact, in any order, below 2^53."""
+        self.left[~kept] = self.right[~kept] = self.bias[~kept] = 0.0
+        for start in range(0, len(kept), _EXACT_ROWS):
+            part = slice(start, start + _EXACT_ROWS)
+            weight += (self.left[part].T @ self.right[part]).astype(np.int64)
+            bias += self.bias[part].sum(axis=0).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -88,13 +121,26 @@ class Block:
         found = {name: norms(rows) for name, rows in self.rows.items()}
         return found if self.head is None else {**found, **self.head.norms()}
 
-    def add(self, sums: Mapping[str, Floats], scales: Mapping[str, Floats]) -> None:
-        """Adds scaled gradients to the sums, once; those scaled by 0 may hold NaN and are left out."""
-        for name, rows in self.rows.items():
-            used = scales[name] > 0
-            sums[name][...] += (scales[name][used] @ rows[used]).reshape(sums[name].shape)
-        if self.head is not None:
-            self.head.add(sums, scales)
+    def add(self, sums: Mapping[str, Ints], scales: Floats) -> None:
+        """Adds each example's gradient times its scale, truncated to whole numbers.
+
+        Args:
+            sums: By parameter; 2^40 is one clipping norm. They wrap around like all int64, see `Steps`.
+            scales: From gradients to clipping norms; 0 leaves an example out, whatever it holds.
+        """
+        used = scales > 0
+        with np.errstate(all="ignore"):
+            factors = (scales[used] * TERM_SCALE)[:, None]
+            terms = {name: np.trunc(rows[used] * factors) for name, rows in self.rows.items()}
+            squares = sum((squared_norms(rows) for rows in terms.values()), np.zeros(int(used.sum())))
+        outer = None if self.head is None else self.head.factors(used, scales[used])
+        if outer is not None:
+            squares = squares + outer.squares()
+        kept = squares <= _MOST_SQUARED  # exactly: in whole numbers nobody adds more than the norm
+        for name, rows in terms.items():
+            sums[name][...] += rows[kept].astype(np.int64).sum(axis=0).reshape(sums[name].shape)
+        if self.head is not None and outer is not None:
+            outer.add(sums[self.head.weight], sums[self.head.bias], kept)
 
 
 class Again(Exception):
@@ -127,8 +173,9 @@ class NoisySteps:
     """Poisson-sampled steps on sums of clipped gradients.
 
     Guarantees (add or remove one example):
-      - Every step is a Poisson-sampled Gaussian mechanism with at least the event's noise, on the computer too.
-                                                      test_noise_has_its_scale, test_neighbours_differ_by_one_unit
+      - Every step is a Poisson-sampled Gaussian mechanism with at least the event's noise, on the computer too and for
+        batches of any size.           test_noise_has_its_scale, test_neighbours_differ_by_one_unit,
+                                                      test_sums_that_wrap_around_are_post_processing
       - No gradient adds more than the clipping norm, whatever it holds.     test_clipped_gradients_never_exceed
       - An empty batch is a step like any other.      test_empty_batches_draw_noise
       - There are as many steps as the event says, and no more.              test_steps_end_with_the_event
@@ -159,11 +206,15 @@ class NoisySteps:
 class Steps:
     """The steps of one training, in order: from parameters to a noisy sum of gradients, in clipping norms.
 
-    One example moves the sum by at most clip_norm (`bounded`), so sum / clip_norm by 1: the others' gradients do not
-    depend on it (`Gradients`). Added up in float64 in any order, n terms of norm 1 are off by at most n^2 2^-53, and so
-    are a neighbour's: 2 n^2 2^-53 for n <= MOST_EXAMPLES. Rounding moves every coordinate by half a step of the grid,
-    on both sides: sqrt(d) steps. Hence the integers of neighbours differ by at most (1 + slack) times the unit of the
-    grid, and noise of (1 + slack) times the unit and the noise multiplier keeps the event true.
+    In units of the clipping norm, each clipped gradient is truncated towards zero to whole multiples of 2^-40
+    (`Block.add`): its norm does not grow, and what would exceed 1 is left out. A gradient depends on its own example
+    alone (`Gradients`) and whole numbers are added up exactly, so one example more moves the sum S by its own vector,
+    of norm at most 1, however many others there are: no bound on the batch is assumed. The step draws noise on
+    floor(S 2^24): floors of neighbours differ by less than one step of that grid beyond the difference of S 2^24 in
+    each coordinate, sqrt(d) steps in norm. Noise of (1 + sqrt(d) 2^-24) times the event's keeps the event true.
+
+    int64 holds S modulo 2^64. floor(S 2^24) + noise is returned modulo 2^48 (it follows from S modulo 2^64), which is a
+    function of the sum without wrapping: post-processing. Sums below 2^23 clipping norms do not wrap.
     """
 
     def __init__(self, steps: NoisySteps, gradients: Gradients, rng: NoiseSource) -> None:
@@ -172,7 +223,7 @@ class Steps:
         self._gradients: Gradients | None = gradients
         self._clip_norm, self._like = steps.clip_norm, gradients.start
         size = sum(value.size for value in self._like.values())
-        slack = math.sqrt(size) / grid.STEP_SCALE + 2 * MOST_EXAMPLES**2 * 2.0**-53
+        slack = math.sqrt(size) / grid.STEP_SCALE
         sigma = steps.event.noise_multiplier * (1 + slack) * grid.STEP_SCALE
         draw = partial(_draw, rng, gradients.size, steps.event.rate, sigma, size)
         self._draws = _draws(draw, self.left, ahead=steps.ahead)
@@ -191,18 +242,27 @@ class Steps:
         if not self.left:  # the examples are needed no more, nor the thread that draws ahead
             self._gradients, self.check = None, _nothing
             self._draws.close()
-        noisy = flattened(sums)
-        noisy *= grid.STEP_SCALE / self._clip_norm
-        np.rint(noisy, out=noisy)
-        noisy += noise  # integers below 2^53 are added exactly in float64
-        noisy /= grid.STEP_SCALE
-        return noisy
+        total = np.concatenate([np.zeros(0, np.int64), *(value.ravel() for value in sums.values())])
+        return on_the_grid(total, noise) / grid.STEP_SCALE
 
 
-def clipped_sum(gradients: Gradients, parameters: Parameters, rows: Ints, clip_norm: float) -> dict[str, Floats]:
-    """Sensitive: returns the sum of the given examples' gradients, each scaled to at most clip_norm."""
+def on_the_grid(total: Ints, noise: Ints) -> Ints:
+    """Returns exact sums plus noise in steps of the grid, modulo 2^48.
+
+    >>> on_the_grid(np.array([3 << 40, -1]), np.array([5, 0])).tolist() == [3 * 2**24 + 5, -1]
+    True
+    """
+    noisy = total >> _SPARE
+    noisy += noise
+    noisy <<= _SPARE  # beyond 2^47 it wraps as the sum does
+    noisy >>= _SPARE
+    return noisy
+
+
+def clipped_sum(gradients: Gradients, parameters: Parameters, rows: Ints, clip_norm: float) -> dict[str, Ints]:
+    """Sensitive: returns the exact sum of the given examples' clipped gradients; TERM_SCALE is one clipping norm."""
     while True:
-        sums = {name: np.zeros(value.shape) for name, value in gradients.start.items()}
+        sums = {name: np.zeros(value.shape, np.int64) for name, value in gradients.start.items()}
         blocks, found = gradients.blocks(parameters, rows), 0
         try:
             for block in blocks:
@@ -211,7 +271,7 @@ def clipped_sum(gradients: Gradients, parameters: Parameters, rows: Ints, clip_n
                 if found > len(rows):
                     raise errors.InvalidValue("Expected one gradient for each example: several would count it twice.")
                 try:
-                    block.add(sums, bounded(scales, clip_norm))
+                    block.add(sums, bounded(scales, clip_norm) / clip_norm)
                 except MemoryError as error:
                     if not isinstance(blocks, Generator):
                         raise
@@ -221,13 +281,12 @@ def clipped_sum(gradients: Gradients, parameters: Parameters, rows: Ints, clip_n
             continue
 
 
-def bounded(found: Mapping[str, Floats], clip_norm: float) -> dict[str, Floats]:
+def bounded(found: Mapping[str, Floats], clip_norm: float) -> Floats:
     """Returns factors between 0 and 1 after which no example's gradient exceeds clip_norm.
 
     An example whose gradient is not finite, or would still be too long, contributes nothing.
 
-    >>> scales = bounded({"a": np.array([3.0, np.nan]), "b": np.array([4.0, 1.0])}, 1.0)
-    >>> scales["a"].round(4).tolist()
+    >>> bounded({"a": np.array([3.0, np.nan]), "b": np.array([4.0, 1.0])}, 1.0).round(4).tolist()
     [0.2, 0.0]
     """
     with np.errstate(all="ignore"):
@@ -235,7 +294,7 @@ def bounded(found: Mapping[str, Floats], clip_norm: float) -> dict[str, Floats]:
         scale = np.clip(np.minimum(1.0, limit / np.maximum(_joint(found), limit * 0.5)), 0.0, 1.0)
         total = _joint({name: norm * scale for name, norm in found.items()})
         usable = np.isfinite(_joint(found)) & (total <= clip_norm * (1 - _ROUNDING / 2))
-    return dict.fromkeys(found, np.where(usable, scale, 0.0))
+    return np.where(usable, scale, 0.0)
 
 
 def flattened(values: Mapping[str, npt.NDArray[Any]]) -> Floats:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.gate.mechanisms import Mechanism
-from reticent.gate.step import MOST_EXAMPLES, Floats, Gradients, NoisySteps, Parameters, Steps, flattened, split
+from reticent.gate.step import Floats, Gradients, NoisySteps, Parameters, Steps, flattened, split
 from reticent.privacy import events
 from reticent.released.optimizers import Adam, Sgd
 
@@ -56,7 +56,7 @@ class Training:
         errors.set_real(self, "rate", above=0, below=math.nextafter(1, 2))
         errors.set_whole(self, "steps", at_least=1)
         errors.set_real(self, "clip_norm", above=1e-30, below=1e30)
-        errors.set_real(self, "batch", above=0, below=MOST_EXAMPLES)
+        errors.set_real(self, "batch", above=0, below=math.inf)
         if not isinstance(self.optimizer, Adam | Sgd):
             raise errors.InvalidValue("Expected an optimizer: Adam(...) or Sgd(...).")
 

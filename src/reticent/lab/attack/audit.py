@@ -21,7 +21,7 @@ from reticent.encoders.adapters import film, last_layer
 from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
-from reticent.gate.step import Block, Gradients, NoisySteps, Parameters, flattened
+from reticent.gate.step import Block, Gradients, NoisySteps, Parameters, clipped_sum, flattened
 from reticent.lab.attack.games import CONSISTENT, VIOLATED, Floats, Result, judge
 from reticent.labels import LabelSpace
 from reticent.numerics.progress import Bar
@@ -80,10 +80,7 @@ def play_training(
     """
     start = gradients.start
     point = flattened(start)
-    unclipped = {name: np.zeros(value.shape) for name, value in start.items()}
-    for block in gradients.blocks(start, np.array([0])):
-        block.add(unclipped, {name: np.ones_like(norm) for name, norm in block.norms().items()})
-    towards = flattened(unclipped)
+    towards = flattened(clipped_sum(gradients, start, np.array([0]), training.clip_norm))
     towards /= np.linalg.norm(towards)
     noise = NoiseSource.from_os()
     mechanism = NoisySteps(training.event, training.clip_norm, ahead=False)
