@@ -8,6 +8,8 @@ from typing import Any
 
 from reticent import errors
 
+_MOST_TASKS_PER_PERSON = 10_000
+
 
 class Adjacency(enum.StrEnum):
     """Which pairs of data sets must look alike.
@@ -57,8 +59,8 @@ class Budget:
     def __post_init__(self) -> None:
         errors.set_real(self, "epsilon", above=0, below=errors.LARGEST_EPSILON)
         errors.set_real(self, "delta", above=0, below=1, at_least=True)
-        errors.set_whole(self, "tasks_per_person", at_least=1)
-        errors.set_whole(self, "examples_per_person", at_least=1)
+        errors.set_whole(self, "tasks_per_person", at_least=1, at_most=_MOST_TASKS_PER_PERSON)
+        errors.set_whole(self, "examples_per_person", at_least=1, at_most=errors.MOST_EXAMPLES_PER_PERSON)
         if not isinstance(self.adjacency, Adjacency):
             names = " or ".join(f"Adjacency.{a.name}" for a in Adjacency)
             raise errors.InvalidValue(f"Expected adjacency to be {names}.")

@@ -11,6 +11,7 @@ from numbers import Integral, Real
 import numpy as np
 
 LARGEST_EPSILON = 100.0
+MOST_EXAMPLES_PER_PERSON = 100_000
 OWN_LEARNER = (
     "Expected the learner that this model was made with, which is not stored: load(path, learner=...), or --learner."
 )
@@ -95,7 +96,7 @@ def real(name: str, value: object, *, above: float, below: float, at_least: bool
     return number
 
 
-def whole(name: str, value: object, *, at_least: int) -> int:
+def whole(name: str, value: object, *, at_least: int, at_most: int | None = None) -> int:
     """Returns a public count as int, or refuses it.
 
     >>> whole("tasks", 3, at_least=1)
@@ -105,6 +106,8 @@ def whole(name: str, value: object, *, at_least: int) -> int:
         raise InvalidValue(f"Expected {name} to be a whole number, got {type(value).__name__}.")
     if value < at_least:
         raise InvalidValue(f"Expected {name} >= {at_least}, got {value}.")
+    if at_most is not None and int(value) > at_most:
+        raise InvalidValue(f"Expected {name} <= {at_most}, got a larger number.")
     return int(value)
 
 
@@ -114,6 +117,6 @@ def set_real(instance: object, name: str, *, above: float, below: float, at_leas
     object.__setattr__(instance, name, value)
 
 
-def set_whole(instance: object, name: str, *, at_least: int) -> None:
+def set_whole(instance: object, name: str, *, at_least: int, at_most: int | None = None) -> None:
     """Validates a count of a frozen value at construction and stores it as a plain int."""
-    object.__setattr__(instance, name, whole(name, getattr(instance, name), at_least=at_least))
+    object.__setattr__(instance, name, whole(name, getattr(instance, name), at_least=at_least, at_most=at_most))

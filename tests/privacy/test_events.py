@@ -40,8 +40,8 @@ def test_events_are_frozen(event):
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: events.Gaussian(noise_multiplier=math.nan), "Expected noise_multiplier > 0"),
-        (lambda: events.Gaussian(noise_multiplier=math.inf), "Expected noise_multiplier > 0"),
+        (lambda: events.Gaussian(noise_multiplier=math.nan), "Expected noise_multiplier > 1e-100"),
+        (lambda: events.Gaussian(noise_multiplier=math.inf), "Expected noise_multiplier > 1e-100"),
         (lambda: events.JointGaussian(noise_multiplier=1.0, count_weight=1.0, threshold=3.0), "count_weight < 1"),
         (lambda: events.JointGaussian(noise_multiplier=1.0, count_weight=0.1, threshold=math.inf), "threshold"),
         (lambda: events.DpSgd(noise_multiplier=1.0, rate=1.01, steps=3), "rate"),
@@ -64,6 +64,10 @@ def test_events_are_frozen(event):
         (lambda: events.PrivateSelection(run=COUNTS, eta=0.0, gamma=1.0), "gamma < 1"),
         (lambda: events.PrivateSelection(run="tuning", eta=0.0, gamma=0.5), "run to be an event"),  # type: ignore[arg-type]
         (lambda: events.Composed([events.Public()]), "tuple of events"),  # type: ignore[arg-type]
+        (lambda: events.Gaussian(noise_multiplier=1e-300), "Expected noise_multiplier > 1e-100"),
+        (lambda: events.Gaussian(noise_multiplier=1.0, examples_per_person=10**400), "examples_per_person <= 100000"),
+        (lambda: events.DpSgd(noise_multiplier=1.0, rate=0.5, steps=10**12), "steps <= 1000000, got a larger number"),
+        (lambda: events.DpSgd(noise_multiplier=1e11, rate=0.5, steps=1), "noise_multiplier < 1e\\+06"),
     ],
 )
 def test_bad_events_are_refused(make, sentence):
@@ -82,3 +86,17 @@ def test_unknown_events_are_refused():
         events.from_json({"kind": "Telepathy"})
     with pytest.raises(errors.UnsupportedEvent, match="fields this version lacks"):
         events.from_json({"kind": "Gaussian", "noise_multiplier": 1.0, "colour": "red"})
+
+
+def test_stored_events_have_a_limited_size():
+    """A file may hold anything: nothing that is nested or repeated without end is followed."""
+    deep: object = {"kind": "Public"}
+    for _ in range(500):
+        deep = {"kind": "Composed", "parts": [deep]}
+    wide = {"kind": "Composed", "parts": [{"kind": "Public"}] * 10_000}
+    for endless in (deep, wide):
+        with pytest.raises(errors.UnsupportedEvent, match="more parts than reticent ever writes"):
+            events.from_json(endless)
+    for strange in (None, 3, "Public", [], [{"kind": "Public"}], {1: 2}):
+        with pytest.raises(errors.UnsupportedEvent, match="not one that reticent wrote"):
+            events.from_json(strange)

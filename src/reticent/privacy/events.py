@@ -5,7 +5,7 @@ Everything here is public. An event says which mechanism ran and with which nois
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,20 @@ SMALLEST_COUNT_WEIGHT = 1e-9
 # Limits far beyond use: this gamma means a thousand million runs at eta = 1, and the cost grows with 1 + eta.
 _SMALLEST_GAMMA = 1e-9
 _LARGEST_ETA = 100.0
+# Beyond use too: no square overflows, and the cost of every event is computed in seconds.
+_SMALLEST_NOISE, _LARGEST_NOISE, _LARGEST_NOISE_OF_STEPS = 1e-100, 1e100, 1e6
+_LARGEST_THRESHOLD = 1e15
+LARGEST_SQUARES = 1e150  # of m/sigma, added up: one Gaussian for all of them has less noise than an event may have
+_MOST_STEPS = 1_000_000
+_MOST_PARTS, _MOST_LEVELS = 1_000, 8  # of an event that is read from a file
+
+
+def _set_noise(event: "Event", largest: float = _LARGEST_NOISE) -> None:
+    errors.set_real(event, "noise_multiplier", above=_SMALLEST_NOISE, below=largest)
+
+
+def _set_examples(event: "Event") -> None:
+    errors.set_whole(event, "examples_per_person", at_least=1, at_most=errors.MOST_EXAMPLES_PER_PERSON)
 
 
 @dataclass(frozen=True)
@@ -43,15 +57,15 @@ class Gaussian(Event):
 
     >>> Gaussian(noise_multiplier=0)
     Traceback (most recent call last):
-    reticent.errors.InvalidValue: Expected noise_multiplier > 0 and finite, got 0.
+    reticent.errors.InvalidValue: Expected noise_multiplier > 1e-100 and noise_multiplier < 1e+100, got 0.
     """
 
     noise_multiplier: float
     examples_per_person: int = 1
 
     def __post_init__(self) -> None:
-        errors.set_real(self, "noise_multiplier", above=0, below=math.inf)
-        errors.set_whole(self, "examples_per_person", at_least=1)
+        _set_noise(self)
+        _set_examples(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +95,10 @@ class JointGaussian(Event):
     examples_per_person: int = 1
 
     def __post_init__(self) -> None:
-        errors.set_real(self, "noise_multiplier", above=0, below=math.inf)
+        _set_noise(self)
         errors.set_real(self, "count_weight", above=SMALLEST_COUNT_WEIGHT, below=1, at_least=True)
-        errors.set_real(self, "threshold", above=-math.inf, below=math.inf)
-        errors.set_whole(self, "examples_per_person", at_least=1)
+        errors.set_real(self, "threshold", above=-_LARGEST_THRESHOLD, below=_LARGEST_THRESHOLD)
+        _set_examples(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +121,7 @@ labels, no mechanism with delta = 0 can ever output one. Raise delta, or name th
         errors.set_real(self, "epsilon", above=0, below=errors.LARGEST_EPSILON)
         refuse_zero_delta(self.delta)
         errors.set_real(self, "delta", above=0, below=1)
-        errors.set_whole(self, "examples_per_person", at_least=1)
+        _set_examples(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,10 +166,10 @@ class DpSgd(Event):
     examples_per_person: int = 1
 
     def __post_init__(self) -> None:
-        errors.set_real(self, "noise_multiplier", above=0, below=math.inf)
+        _set_noise(self, _LARGEST_NOISE_OF_STEPS)
         errors.set_real(self, "rate", above=0, below=math.nextafter(1, 2))
-        errors.set_whole(self, "steps", at_least=1)
-        errors.set_whole(self, "examples_per_person", at_least=1)
+        errors.set_whole(self, "steps", at_least=1, at_most=_MOST_STEPS)
+        _set_examples(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,9 +187,9 @@ class LabelCounts(Event):
     examples_per_person: int = 1
 
     def __post_init__(self) -> None:
-        errors.set_real(self, "noise_multiplier", above=0, below=math.inf)
-        errors.set_real(self, "threshold", above=-math.inf, below=math.inf)
-        errors.set_whole(self, "examples_per_person", at_least=1)
+        _set_noise(self)
+        errors.set_real(self, "threshold", above=-_LARGEST_THRESHOLD, below=_LARGEST_THRESHOLD)
+        _set_examples(self)
 
     @property
     def count_weight(self) -> float:
@@ -303,23 +317,33 @@ def _plain(value: Any) -> Any:
     return [to_json(part) for part in value] if isinstance(value, tuple) else value
 
 
-def from_json(value: Mapping[str, Any]) -> Event:
+def from_json(value: object) -> Event:
     """Returns the event that `to_json` wrote; refuses what it does not know.
 
     >>> from_json({"kind": "Public"})
     Public()
     """
-    kind, fields = value.get("kind"), {name: _read(field) for name, field in value.items() if name != "kind"}
+    left = iter(range(_MOST_PARTS))
+    return _event(value, _MOST_LEVELS, left)
+
+
+def _event(value: object, levels: int, left: Iterator[int]) -> Event:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise errors.UnsupportedEvent("A stored event is not one that reticent wrote.")
+    if not levels or next(left, None) is None:
+        raise errors.UnsupportedEvent("A stored event has more parts than reticent ever writes.")
+    kind = value.get("kind")
+    fields = {name: _read(field, levels - 1, left) for name, field in value.items() if name != "kind"}
     for known in _KINDS:
         if known.__name__ == kind:
             try:
                 return known(**fields)
             except TypeError as error:
                 raise errors.UnsupportedEvent(f"A stored {kind} event has fields this version lacks.") from error
-    raise errors.UnsupportedEvent(f"This version knows no event of kind {kind!r}. Update reticent.")
+    raise errors.UnsupportedEvent(f"This version knows no event of kind {str(kind)[:40]!r}. Update reticent.")
 
 
-def _read(field: Any) -> Any:
+def _read(field: Any, levels: int, left: Iterator[int]) -> Any:
     if isinstance(field, Mapping):
-        return from_json(field)
-    return tuple(from_json(part) for part in field) if isinstance(field, list) else field
+        return _event(field, levels, left)
+    return tuple(_event(part, levels, left) for part in field) if isinstance(field, list) else field

@@ -15,6 +15,8 @@ from reticent.privacy import events
 FINE = 0.02
 COARSE = 0.2
 _LARGEST_GRID = 2**21
+_LARGEST_STEP = 2**17  # points of the distribution of one step, each of which takes microseconds
+_LARGEST_LOSS = 700.0  # whose exponential is still a float64
 # Float64 rounding in the Fourier transform, per composed step: at most 2^-52 for each of some tens of standard
 # deviations of grid, times log2 of the grid; 2^10 is far above both. test_fourier_slack_covers_direct_convolution
 _FOURIER_ERROR = 2.0**-42
@@ -52,7 +54,10 @@ class Part:
         """Roughly how far losses of the whole part extend."""
         if isinstance(self.event, events.LabelSelection):
             return self.steps * self.farthest
-        return self.farthest + 16 * self.step_spread * math.sqrt(self.steps) + self.step_spread**2 * self.steps
+        drift = self.step_spread**2 * self.steps
+        # The last term is what the library's bound on the tails adds: it tries no order below one over the points of a
+        # step, which for many steps with much noise are few.
+        return self.farthest + 16 * self.step_spread * math.sqrt(self.steps) + drift + drift / (4 * self.farthest)
 
     def distribution(self, width: float) -> Any:
         """Returns the library's distribution of the whole part on a grid of this width."""
@@ -104,15 +109,18 @@ class Loss:
         """Returns an upper bound on epsilon at this delta; infinity where the error alone exceeds it."""
         if delta <= self.error:
             return math.inf
-        return float(self.distribution.get_epsilon_for_delta(delta - self.error))
+        epsilon = float(self.distribution.get_epsilon_for_delta(delta - self.error))
+        return math.inf if math.isnan(epsilon) else epsilon  # losses below the resolution of float64
 
 
 @lru_cache(maxsize=256)
 def compose(parts: frozenset[Part], resolution: float) -> Loss:
     """Returns the loss of all parts together; `resolution` is the grid width in typical losses of one step."""
     finest = min(min(part.step_spread, 1.0) for part in parts)
-    width = max(resolution * finest, sum(part.reach for part in parts) / _LARGEST_GRID)
-    if width > 1:  # losses in the millions: hardly any noise, and no grid to hold them
+    farthest = max(part.farthest for part in parts)
+    width = max(resolution * finest, sum(part.reach for part in parts) / _LARGEST_GRID, farthest / _LARGEST_STEP)
+    chosen = any(isinstance(part.event, events.LabelSelection) and part.farthest > _LARGEST_LOSS for part in parts)
+    if width > 1 or chosen:  # losses in the millions: hardly any noise, and no grid to hold them
         return Loss(None, 1.0)
     total = None
     for part in sorted(parts, key=repr):

@@ -270,6 +270,8 @@ def _composed(counts: Counter[Event], resolution: float) -> Profile:
                 selected[leaf] = times
             case _:
                 raise errors.UnsupportedEvent(f"No accountant knows {type(leaf).__name__}. Add a case with its proof.")
+    if squares > events.LARGEST_SQUARES:
+        return Unbounded()
     mu = math.sqrt(squares) * (1 + 1e-15 * len(counts))
     inner: Profile = PlainGaussian(mu)
     if (convolved or selected) and squares:

@@ -1,6 +1,7 @@
 import dataclasses
 import itertools
 import math
+import time
 
 import pytest
 
@@ -104,3 +105,32 @@ def test_events_for_fewer_examples_than_the_budget_are_refused():
         accounting.noise_multiplier(budget, rate=0.1, steps=10)
     with pytest.raises(errors.InvalidValue, match="sample whole persons"):
         accounting.labelled_training(budget, count_weight=0.1, rate=0.1, steps=10)
+
+
+_ABSURD = [
+    events.Gaussian(noise_multiplier=1.1e-100, examples_per_person=100_000),
+    events.Gaussian(noise_multiplier=0.9e100),
+    events.JointGaussian(noise_multiplier=1.1e-100, count_weight=0.1, threshold=0.9e15),
+    events.JointGaussian(noise_multiplier=0.9e100, count_weight=0.1, threshold=-0.9e15),
+    events.DpSgd(noise_multiplier=1.1e-100, rate=0.5, steps=10),
+    events.DpSgd(noise_multiplier=1.1e-100, rate=1.0, steps=10),
+    events.OptimalSelection(epsilon=50.0, delta=1e-5, examples_per_person=100_000),
+    events.PrivateSelection(run=events.Gaussian(noise_multiplier=1.1e-100), eta=1.0, gamma=0.5),
+]
+
+
+@pytest.mark.parametrize("event", _ABSURD, ids=repr)
+@pytest.mark.parametrize("beside", [events.Public(), events.DpSgd(noise_multiplier=2.0, rate=0.1, steps=10)], ids=repr)
+def test_every_event_has_a_cost(event, beside):
+    """Whatever a ledger holds: a number or infinity, and no arithmetic error."""
+    cost = accounting.cost(events.compose(event, beside), 1e-5)
+    assert cost.epsilon >= 0
+    assert cost.replace_one >= 0
+
+
+def test_long_trainings_at_low_rates_are_accounted_in_seconds():
+    """Took 38 seconds and gigabytes when the grid followed the rate without a limit; the bound stays a bound."""
+    training, started = events.DpSgd(noise_multiplier=0.5, rate=1e-4, steps=1_000_000), time.process_time()
+    found = accounting.epsilon(training, 1e-5)
+    assert time.process_time() - started < 15
+    assert 3.8 < found < 4.0

@@ -61,7 +61,9 @@ def worst_subsets(tasks: Sequence[Event], order: int) -> Iterator[Event]:
 def _gaussian_event(squares: float, chance: float) -> Event:
     """Returns one Gaussian with these squares (rounded up) beside one exposure."""
     parts: list[Event] = [events.Exposure(chance=min(chance, 1 - 1e-9))] if chance else []
-    if squares:
+    if squares > events.LARGEST_SQUARES:
+        parts.append(events.NonPrivate())
+    elif squares:
         parts.append(events.Gaussian(noise_multiplier=(1 - 1e-14) / math.sqrt(squares)))
     return events.compose(*parts) if parts else events.Public()
 
