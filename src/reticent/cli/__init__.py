@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from reticent import errors, names
-from reticent.cli import experiments, models
+from reticent.cli import experiments, ledger_verbs, models
 
 app = typer.Typer(
     name="reticent",
@@ -32,8 +32,8 @@ VERBS: tuple[Callable[..., None], ...] = (
     models.learn,
     models.predict,
     models.evaluate,
-    models.ledger,
-    models.upgrade,
+    ledger_verbs.ledger,
+    ledger_verbs.upgrade,
     experiments.audit,
     experiments.bench,
     experiments.report,

@@ -1,4 +1,4 @@
-"""Verbs for models: plan, init, learn, predict, evaluate, ledger."""
+"""Verbs for models: plan, init, learn, predict, evaluate."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,7 @@ import typer
 
 from reticent import errors, names
 from reticent.budget import Budget
+from reticent.cli import ledger_verbs
 from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console
 from reticent.privacy import planning
 from reticent.privacy.statement import rounded_up
@@ -156,6 +157,9 @@ def learn(
     name: Annotated[str | None, typer.Option(help="Public name of the task; the file's name by default.")] = None,
     encoder: Again = None,
     learner: Again = None,
+    anchor: Annotated[
+        Path | None, typer.Option(help="A note of the ledger's last row, kept elsewhere: checked, and written anew.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn one task from a file. Takes no privacy flags: they were fixed by init.
@@ -165,7 +169,11 @@ def learn(
     task = _task(source, name)
     classifier = _loaded(model, encoder, learner)
     examples = _labelled(source, text=text, image=image, features=features, label=label, person=person)
+    if anchor is not None:
+        ledger_verbs.anchored(model, anchor)
     classifier.learn_task(examples.inputs, examples.labels, name=task, persons=examples.persons)
+    if anchor is not None:
+        ledger_verbs.anchored(model, anchor)
     facts = {"task": task, "labels_known": len(classifier.classes_), **classifier.spent()}
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
@@ -251,50 +259,6 @@ def evaluate(
         )
     facts = {"accuracy": accuracy, "public": public, "epsilon": epsilon}
     typer.echo(json.dumps(facts, indent=2) if as_json else f"accuracy {accuracy:.4f}{'' if public else ' (noisy)'}")
-
-
-def ledger(
-    folder: Annotated[Path, typer.Argument(help="A model directory, or any folder with a ledger.sqlite.")],
-    void: Annotated[int | None, typer.Option(help="Void a spend whose release was never published.")] = None,
-    reason: Annotated[str, typer.Option(help="Why: recorded beside the row.")] = "",
-    as_json: AsJson = False,
-) -> None:
-    """Print the privacy statement: what was spent, on what, under which assumptions.
-
-    Example: `reticent ledger model/`
-    """
-    from reticent.released.contents import refuse_foreign
-    from reticent.released.ledger_file import LedgerFile
-
-    if void is None and reason:
-        raise errors.InvalidValue("Expected --void ROW with --reason.")
-    refuse_foreign(folder)
-    if void is not None:
-        _void(folder, void, reason)
-    with LedgerFile.open(folder) as book:
-        statement = book.statement()
-    typer.echo(json.dumps(statement.json(), indent=2) if as_json else statement.text())
-
-
-def upgrade(
-    folder: Annotated[Path, typer.Argument(help="A model directory that an earlier version of reticent wrote.")],
-) -> None:
-    """Upgrade a model directory of the previous format so that it can learn. Nothing is spent; releases do not change.
-
-    Example: `reticent upgrade model/`
-    """
-    from reticent.gate import upgrade as upgrades
-
-    upgrades.upgrade(folder)
-    typer.echo(f"{folder} has the current format.")
-
-
-def _void(folder: Path, row: int, reason: str) -> None:
-    from reticent.gate.ledger import Ledger
-    from reticent.numerics.files import one_writer
-
-    with one_writer(folder), Ledger.open(folder) as book:
-        book.void(row, reason=reason)
 
 
 def _encoder(name: str) -> Any:

@@ -110,6 +110,12 @@ class LedgerFile:
         """File and digest of each published release, in order."""
         return list(self._account.releases)
 
+    def head_at(self, row: int) -> str | None:
+        """Returns the hash of a row, which covers all rows before it; None where there is no such row."""
+        with self._lock, explained(self._path):
+            found = self._db.execute("SELECT chain FROM entries WHERE row = ?", (row,)).fetchone()
+        return None if found is None else str(found[0])
+
     def statement(self) -> Statement:
         """Returns what has been spent so far, rows of other processes included."""
         with self._lock, explained(self._path):
@@ -132,9 +138,7 @@ class LedgerFile:
                 "Update reticent."
             )
         known = self._account
-        if known.rows and self._db.execute("SELECT chain FROM entries WHERE row = ?", (known.rows,)).fetchone() != (
-            known.chain,
-        ):
+        if known.rows and self.head_at(known.rows) != known.chain:
             raise errors.LedgerError(
                 f"{self._path} is not the ledger that was read before, or an older copy. Restore the latest one."
             )

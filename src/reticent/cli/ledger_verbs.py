@@ -1,0 +1,83 @@
+"""Verbs for the ledger of a model: ledger, upgrade."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reticent import errors
+from reticent.cli.options import AsJson
+
+
+def ledger(
+    folder: Annotated[Path, typer.Argument(help="A model directory, or any folder with a ledger.sqlite.")],
+    void: Annotated[int | None, typer.Option(help="Void a spend whose release was never published.")] = None,
+    reason: Annotated[str, typer.Option(help="Why: recorded beside the row.")] = "",
+    check: Annotated[Path | None, typer.Option(help="Refuse a ledger that does not continue this anchor.")] = None,
+    anchor: Annotated[
+        Path | None, typer.Option(help="Write an anchor: a note of the last row, kept elsewhere.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Ed25519 key: public to verify --check, private to sign --anchor.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the privacy statement: what was spent, on what, under which assumptions.
+
+    Example: `reticent ledger model/`
+    """
+    from reticent.released import anchor as anchors
+    from reticent.released.contents import refuse_foreign
+    from reticent.released.ledger_file import LedgerFile
+
+    if void is None and reason:
+        raise errors.InvalidValue("Expected --void ROW with --reason.")
+    if key is not None and (check is None) == (anchor is None):
+        raise errors.InvalidValue("Expected --key with either --check or --anchor.")
+    refuse_foreign(folder)
+    if void is not None:
+        _void(folder, void, reason)
+    with LedgerFile.open(folder) as book:
+        if check is not None:
+            noted = anchors.read(check)
+            if key is not None:
+                noted.verify(key)
+            anchors.check(book, noted)
+        if anchor is not None:
+            note = anchors.of(book)
+            anchors.write(anchor, note if key is None else note.signed_by(key))
+        statement = book.statement()
+    typer.echo(json.dumps(statement.json(), indent=2) if as_json else statement.text())
+
+
+def upgrade(
+    folder: Annotated[Path, typer.Argument(help="A model directory that an earlier version of reticent wrote.")],
+) -> None:
+    """Upgrade a model directory of the previous format so that it can learn. Nothing is spent; releases do not change.
+
+    Example: `reticent upgrade model/`
+    """
+    from reticent.gate import upgrade as upgrades
+
+    upgrades.upgrade(folder)
+    typer.echo(f"{folder} has the current format.")
+
+
+def anchored(folder: Path, file: Path) -> None:
+    """Refuses a ledger that does not continue the anchor, where there is one, and writes it anew."""
+    from reticent.released import anchor as anchors
+    from reticent.released.ledger_file import LedgerFile
+
+    with LedgerFile.open(folder) as book:
+        if file.exists():
+            anchors.check(book, anchors.read(file))
+        anchors.write(file, anchors.of(book))
+
+
+def _void(folder: Path, row: int, reason: str) -> None:
+    from reticent.gate.ledger import Ledger
+    from reticent.numerics.files import one_writer
+
+    with one_writer(folder), Ledger.open(folder) as book:
+        book.void(row, reason=reason)
