@@ -1,8 +1,7 @@
 """Event -> epsilon or delta, under both adjacencies."""
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from reticent import errors
 from reticent.budget import Adjacency, Budget
@@ -28,7 +27,9 @@ def cost(event: Event, delta: float) -> Cost:
     True
     """
     replaced = epsilon(event, delta, adjacency=Adjacency.REPLACE_ONE)
-    return Cost(epsilon(event, delta), replaced, _replacement(event) is not None)
+    leaves = list(profiles.leaves(event))
+    tight = all(isinstance(leaf, events.Gaussian) for leaf in leaves) or isinstance(event, events.JointGaussian)
+    return Cost(epsilon(event, delta), replaced, tight)
 
 
 def delta(event: Event, epsilon: float, *, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE) -> float:
@@ -91,27 +92,19 @@ def delta_at(event: Event, epsilon: float, adjacency: Adjacency, resolution: flo
     """Returns delta as `delta` does, on a grid of this resolution where losses are composed (see `pld.compose`)."""
     if adjacency is Adjacency.ADD_OR_REMOVE_ONE:
         return profiles.of(event, resolution).delta(epsilon)
-    tight = _replacement(event)
-    if tight is not None:
-        return tight(epsilon)
-    # one removal, then one addition: (epsilon/2, d) twice gives (epsilon, (1 + e^(epsilon/2)) d)
-    return min(1.0, (1 + math.exp(min(epsilon / 2, 700.0))) * profiles.of(event, resolution).delta(epsilon / 2))
-
-
-def _replacement(event: Event) -> Callable[[float], float] | None:
-    """Returns the tight replace-one curve where a formula exists: Gaussians, and one joint Gaussian.
-
-    A replaced example of a known label moves the sum by up to 2 (known labels carry no count, so a = 1), whatever
-    the weight of unknown labels. For subsampled steps no proof that opposite gradients are the worst is known to us.
-    """
     leaves = list(profiles.leaves(event))
-    if all(isinstance(leaf, events.Gaussian) for leaf in leaves):
-        return profiles.PlainGaussian(2 * math.sqrt(gaussian_part(event)[0])).delta
-    if isinstance(event, events.JointGaussian) and event.examples_per_person == 1:
-        mu, chance = 1 / event.noise_multiplier, selection.GaussianLaw(event).exposures(1)[1]
-        moved, new = profiles.PlainGaussian(2 * mu), profiles.Exposed(profiles.PlainGaussian(mu), chance)
-        return lambda epsilon: max(moved.delta(epsilon), new.delta(epsilon))
-    return None
+    if _is_one_joint(leaves):
+        return profiles.OneReplacedJoint(leaves[0]).delta(epsilon)
+    replaced = profiles.replaced(event)
+    bound = 1.0 if replaced is None else profiles.of(replaced, resolution).delta(epsilon)
+    if all(isinstance(leaf, (*GAUSSIANS, events.Exposure)) for leaf in leaves):
+        return bound
+    # one removal, then one addition: (epsilon/2, d) twice gives (epsilon, (1 + e^(epsilon/2)) d)
+    return min(bound, (1 + math.exp(min(epsilon / 2, 700.0))) * profiles.of(event, resolution).delta(epsilon / 2))
+
+
+def _is_one_joint(leaves: list[Event]) -> TypeGuard[list[events.JointGaussian | events.LabelCounts]]:
+    return len(leaves) == 1 and isinstance(leaves[0], events.JointGaussian | events.LabelCounts)
 
 
 def gaussian_part(task: Event) -> tuple[float, float]:

@@ -57,12 +57,14 @@ class GaussianLaw:
     def exposures(self, most: int) -> list[float]:
         """Returns for j = 0..most the largest chance that j examples of one person on new labels expose any of them.
 
-        The worst split over new labels is found exactly: ln Pr[none released] adds up over labels.
+        The worst split is all j on one label, or each on a label of its own. ln Pr[none released] adds up over labels,
+        and its part of a label with n examples, ln Pr[noise <= tau - n], is concave in n. So for k labels the sum is
+        smallest at a corner, (j - k + 1, 1, ..., 1), and as a function of k at k = 1 or k = j.
         """
-        hidden = np.zeros(most + 1)
+        sizes = np.arange(most + 1)
         with np.errstate(divide="ignore"):
-            hidden[1:] = np.log1p(-self.release_probability(np.arange(1, most + 1)))
-        for total in range(2, most + 1):
-            hidden[total] = min(hidden[total], float(np.min(hidden[1:total] + hidden[total - 1 : 0 : -1])))
+            hidden = np.log1p(-self.release_probability(sizes))
+        if most:
+            hidden[1:] = np.minimum(hidden[1:], sizes[1:] * hidden[1])
         chances: list[float] = (-np.expm1(hidden)).tolist()
         return chances
