@@ -1,8 +1,10 @@
 import json
+import os
 
 import pytest
 
 from reticent import Budget, PublicLabels, ReleasedLabels, Taxonomy, errors, policies
+from reticent.numerics import text_files
 from reticent.privacy import accounting, events, selection
 
 ICD = [("E10.2", "E10"), ("E10", "E08-E13"), ("E08-E13", "4"), ("G35", "G35-G37")]
@@ -131,3 +133,85 @@ def test_public_labels_are_indexed_once():
     assert policy.space.labels is policy.labels
     assert policy == PublicLabels(["a", "b"])
     assert "space" not in repr(policy)
+
+
+# --- files of public labels
+
+
+@pytest.mark.parametrize(
+    "content", [b"E10\nE11\n", b"\xef\xbb\xbfE10\nE11", b"E10\r\nE11\r\n", b"\n\nE10\n\nE11\n  \n", b"E10\rE11"]
+)
+def test_label_files_are_read_or_refused(tmp_path, content):
+    """With a byte order mark the first label was another one, and accuracy fell from 1 to 0.5 in silence."""
+    file = tmp_path / "labels.txt"
+    file.write_bytes(content)
+    assert PublicLabels.from_file(file).labels == ("E10", "E11")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"E10 \nE11\n", "Line 1 of .* has blanks around"),
+        (b"E10\n\tE11\n", "Line 2 of .* has blanks around"),
+        (b"E10\nE11\xe2\x80\x8b\n", "Line 2 of .* cannot be seen"),
+        (b"E10\nE\x0011\n", "Line 2 of .* cannot be seen"),
+        (b"E10\tdiabetes\n", "Line 1 of .* cannot be seen"),
+        (b"", "got none"),
+        (b"\xef\xbb\xbf \n\n", "got none"),
+        (b"E10\nE11\n\nE10\n", "Lines 1 and 4 of .* are the same label"),
+        ("café\n".encode("latin-1"), "is not UTF-8"),
+        ("E10\nE11\n".encode("utf-16"), "is not UTF-8"),
+    ],
+)
+def test_label_files_that_could_not_match_are_refused(tmp_path, content, sentence):
+    file = tmp_path / "labels.txt"
+    file.write_bytes(content)
+    with pytest.raises(errors.InvalidValue, match=sentence):
+        PublicLabels.from_file(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"child,parent\na,b\nb,a\n", "without cycles"),
+        (b"child,parent\na,a\n", "without cycles"),
+        (b"child,parent\na,b\na,c\n", "one parent for each label"),
+        (b"child,parent\na\n", "Expected 2 cells in line 2"),
+        (b"child,parent\na,b ,c\n", "Expected 2 cells in line 2"),
+        (b"child,parent\na,b \n", "Line 2 of .* has blanks around"),
+        (b"child,child,parent\na,b,c\n", "columns child and parent"),
+        (b"", "columns child and parent"),
+        (b"child,parent\na," + b"x" * 200_000 + b"\n", "does not parse"),
+        ("child,parent\ncafé,b\n".encode("latin-1"), "is not UTF-8"),
+        ("child,parent\n" + "".join(f"{i},{i + 1}\n" for i in range(1_001)), "at most 1000 levels"),
+    ],
+)
+def test_taxonomies_are_refused_with_a_sentence(tmp_path, content, sentence):
+    file = tmp_path / "icd.csv"
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(errors.InvalidValue, match=sentence):
+        Taxonomy.from_csv(file)
+
+
+def test_a_taxonomy_with_a_byte_order_mark_is_read(tmp_path):
+    file = tmp_path / "icd.csv"
+    file.write_bytes(b"\xef\xbb\xbfchild,parent\r\nE10.2,E10\r\n\r\n")
+    assert Taxonomy.from_csv(file).parents == {"E10.2": "E10"}
+
+
+@pytest.mark.posix
+def test_public_files_are_regular_and_of_limited_size(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(errors.InvalidValue, match="No file at"):
+        PublicLabels.from_file(tmp_path / "pipe.txt")
+    monkeypatch.setattr(text_files, "LARGEST", 10)
+    (tmp_path / "labels.txt").write_text("E10\n" * 3)
+    with pytest.raises(errors.InvalidValue, match="at most"):
+        PublicLabels.from_file(tmp_path / "labels.txt")
+
+
+def test_labels_that_no_file_can_hold_are_dropped():
+    """A released one raised after its spend."""
+    assert PublicLabels(["a"], remap=lambda _: "a").resolve("caf\udce9", {"a"}) is None
+    with pytest.raises(errors.InvalidValue, match="Expected labels"):
+        PublicLabels(["caf\udce9"])

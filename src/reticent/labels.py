@@ -1,7 +1,9 @@
 """LabelSpace: the labels a classifier may output, and how they became known."""
 
 import csv
+import io
 import os
+import re
 from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,11 +13,14 @@ from typing import Any, Final
 import numpy as np
 
 from reticent import errors
+from reticent.numerics import text_files
 from reticent.privacy import events
 from reticent.privacy.events import Event
 
 Label = Hashable
 _PUBLIC = events.Public()
+_DEEPEST = 1_000  # levels of a taxonomy
+_SURROGATES = re.compile("[\ud800-\udfff]")  # no UTF-8 file can hold them
 _MOST_BITS = 2_000  # of a number: fewer than 640 digits, which every Python can print
 
 UNKNOWN: Final = "<unknown>"
@@ -25,8 +30,9 @@ UNKNOWN: Final = "<unknown>"
 def canonical(label: object, levels: int = 8) -> Label | None:
     """Returns a label as it may be released, or None for what cannot be one; never raises.
 
-    Labels are strings, numbers short enough to print, and tuples of them, nested up to `levels` deep. Equal numbers
-    become one object (1, 1.0 and True are 1): else the row that came first would decide how a released label looks.
+    Labels are strings that UTF-8 can hold, numbers short enough to print, and tuples of them, nested up to `levels`
+    deep. Equal numbers become one object (1, 1.0 and True are 1): else the row that came first would decide how a
+    released label looks.
 
     >>> [canonical(label) for label in ("E10", True, 2.0, 0.5, None, float("nan"), ["list"])]
     ['E10', 1, 2, 0.5, None, None, None]
@@ -34,7 +40,8 @@ def canonical(label: object, levels: int = 8) -> Label | None:
     if isinstance(label, np.generic):
         label = None if isinstance(label, np.datetime64 | np.timedelta64) else label.item()
     if isinstance(label, str):
-        return str.__str__(label)  # the text itself, whatever __str__ of a subclass (an enumeration) returns
+        text = str.__str__(label)  # the text itself, whatever __str__ of a subclass (an enumeration) returns
+        return text if text.isascii() or not _SURROGATES.search(text) else None
     if isinstance(label, int):
         whole = int.__int__(label)
         return whole if whole.bit_length() <= _MOST_BITS else None
@@ -151,16 +158,19 @@ class Taxonomy:
 
     def __post_init__(self) -> None:
         parents = dict(self.parents)
-        done: set[Label] = set()
+        depths: dict[Label, int] = {}
         for start in parents:
-            path: set[Label] = set()
+            path: dict[Label, None] = {}
             label = start
-            while label in parents and label not in done:
+            while label in parents and label not in depths:
                 if label in path:
                     raise errors.InvalidValue("Expected a hierarchy without cycles.")
-                path.add(label)
+                path[label] = None
                 label = parents[label]
-            done |= path
+            above = depths.get(label, 0)
+            depths |= {below: above + i for i, below in enumerate(reversed(path), start=1)}
+        if max(depths.values(), default=0) > _DEEPEST:  # each example climbs it
+            raise errors.InvalidValue(f"Expected a hierarchy of at most {_DEEPEST} levels.")
         object.__setattr__(self, "parents", MappingProxyType(parents))
 
     @classmethod
@@ -173,12 +183,22 @@ class Taxonomy:
 
     @classmethod
     def from_csv(cls, path: str | os.PathLike[str], *, otherwise: Label | None = None) -> "Taxonomy":
-        """Reads a CSV file with the columns child and parent."""
-        with open(path, newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            if not {"child", "parent"} <= set(reader.fieldnames or ()):
+        """Reads a public CSV file with the columns child and parent."""
+        reader = csv.reader(io.StringIO(text_files.read_public_text(path)))
+        try:
+            header = next(reader, [])
+            if sorted(name for name in header if name in ("child", "parent")) != ["child", "parent"]:
                 raise errors.InvalidValue(f"Expected the columns child and parent in {path}.")
-            return cls.from_edges(((row["child"], row["parent"]) for row in reader), otherwise=otherwise)
+            places = header.index("child"), header.index("parent")
+            edges = []
+            for row in filter(None, reader):
+                if len(row) != len(header):
+                    raise errors.InvalidValue(f"Expected {len(header)} cells in line {reader.line_num} of {path}.")
+                child, parent = (text_files.clean(path, reader.line_num, row[place]) for place in places)
+                edges.append((child, parent))
+        except csv.Error:
+            raise errors.InvalidValue(f"Line {reader.line_num} of {path} does not parse as CSV.") from None
+        return cls.from_edges(edges, otherwise=otherwise)
 
     @classmethod
     def from_icd10cm(cls, *, otherwise: Label | None = None) -> "Taxonomy":

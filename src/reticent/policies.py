@@ -1,5 +1,6 @@
 """Label policies: where the labels of a classifier come from. Frozen descriptions without state."""
 
+import os
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.budget import Budget
 from reticent.labels import Label, LabelSpace, Taxonomy, canonical, labels_from_json, labels_to_json
+from reticent.numerics import text_files
 from reticent.privacy import accounting, events, planning
 
 Remap = Taxonomy | Mapping[Label, Label | None] | Callable[[Label], Label | None]
@@ -41,6 +43,23 @@ class PublicLabels:
         if remap is not None and not isinstance(remap, Taxonomy | Mapping) and not callable(remap):
             raise errors.InvalidValue("Expected remap to be a Taxonomy, a dict or a function.")
         object.__setattr__(self, "remap", remap)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], remap: Remap | None = None) -> "PublicLabels":
+        """Reads public labels from a text file, one in each line; empty lines are left out.
+
+        Guarantees: a label that could never equal one in the data is refused: blanks around it, a character that cannot
+        be seen, bytes that are not UTF-8. A byte order mark is no part of one.    test_label_files_are_read_or_refused
+        """
+        lines = enumerate(text_files.read_public_text(path).split("\n"), start=1)
+        labels = [(number, text_files.clean(path, number, line)) for number, line in lines if line.strip()]
+        if not labels:
+            raise errors.InvalidValue(f"Expected one label in each line of {path}, got none.")
+        first: dict[str, int] = {}
+        for number, label in labels:
+            if first.setdefault(label, number) != number:
+                raise errors.InvalidValue(f"Lines {first[label]} and {number} of {path} are the same label.")
+        return cls(first, remap)
 
     def resolve(self, label: object, known: Container[Label]) -> Label | None:
         """Returns the known label an example counts for, or None to drop it; never raises on a private label."""

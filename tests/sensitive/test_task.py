@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 import pickle
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -12,7 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from reticent import errors
+import reticent as rt
+from reticent import encoders, errors
 from reticent.sensitive.task import Task
 
 
@@ -157,8 +159,7 @@ COLUMNS: dict[str, Callable[[], Any]] = {
 def test_no_cell_of_a_column_raises(kind, capfd):
     """Its neighbours are read as if it were not there."""
     column = COLUMNS[kind]()
-    for task in (Task(column, [1, 2, 3]), Task(["t"] * 3, column)):
-        assert len(task.labels) == 3
+    assert len(Task(column, [1, 2, 3]).labels) == 3
     assert Task(["t"] * 3, [1, 2, 3], column)._capped(1).labels in ([1, 3], [1, 2, 3])
     if "days" not in kind and "polars" not in kind:
         assert Task(["t"] * 3, column).labels == ["ab", None, "cd"]
@@ -166,8 +167,70 @@ def test_no_cell_of_a_column_raises(kind, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_dates_are_no_labels():
-    assert Task(["t"], pl.Series([date(2020, 1, 1)])).labels == [None]
+UNUSABLE: dict[str, Callable[[], Any]] = {
+    "bytes": lambda: np.array([b"a", b"b", b"c"]),
+    "dates": lambda: np.array([1, 2, 3], "datetime64[D]"),
+    "durations": lambda: np.array([1, 2, 3], "timedelta64[D]"),
+    "complex": lambda: np.array([1j, 2j, 3j]),
+    "records": lambda: np.zeros(3, [("a", int)]),
+    "pandas dates": lambda: pd.Series(pd.to_datetime(["2020-01-01"] * 3)),
+    "pandas dates with a zone": lambda: pd.Series(pd.to_datetime(["2020-01-01"] * 3, utc=True)),
+    "pandas categories of dates": lambda: pd.Series(pd.to_datetime(["2020-01-01"] * 3)).astype("category"),
+    "polars lists": lambda: pl.Series([[1], [2], [3]]),
+    "polars bytes": lambda: pl.Series([b"a", b"b", b"c"]),
+    "pyarrow bytes": lambda: pa.array([b"a", b"b", b"c"]),
+    "pyarrow records": lambda: pa.array([{"a": 1}] * 3),
+    **{name: COLUMNS[name] for name in COLUMNS if "days" in name or "instants" in name},
+}
+
+
+@pytest.mark.parametrize("kind", UNUSABLE)
+def test_types_that_are_no_labels_are_refused(kind):
+    """Every row would be left out, at full price; a type is public."""
+    with pytest.raises(errors.InvalidValue, match="labels of another type"):
+        Task(["t"] * 3, UNUSABLE[kind]())
+
+
+@pytest.mark.parametrize("kind", ["durations", "complex", "records", "polars lists", "pyarrow records"])
+def test_types_that_are_no_ids_are_refused(kind):
+    with pytest.raises(errors.InvalidValue, match="persons of another type"):
+        Task(["t"] * 3, ["a"] * 3, UNUSABLE[kind]())
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["a", "b", "a"]),
+        np.array([1, 2, 1], np.int8),
+        np.array([True, False, True]),
+        np.array([0.5, 1, 2]),
+        np.array(["a", 1, None], dtype=object),
+        pd.Series(["a", "b", "a"], dtype="category"),
+        pd.Series(["a", "b", "a"], dtype="string"),
+        pd.Series([1, None, 2], dtype="Int64"),
+        pl.Series(["a", "b", "a"], dtype=pl.Categorical),
+        pl.Series([1, 2, 3]),
+        pa.array(["a", "b", None]),
+        pa.array(["a", "b", "a"]).dictionary_encode(),
+    ],
+)
+def test_types_of_labels_are_accepted(labels):
+    assert len(Task(["t"] * 3, labels).labels) == 3
+
+
+@pytest.mark.parametrize("kind", ["bytes", "dates", "complex", "numbers"])
+def test_arrays_that_no_encoder_reads_are_refused_before_the_spend(kind):
+    """As a list every row would be left out, at full price."""
+    column = np.arange(3.0) if kind == "numbers" else UNUSABLE[kind]()
+    reads = encoders.wrap(lambda texts: np.ones((len(texts), 2)), width=2, name="ones")
+    model = rt.ContinualClassifier(
+        encoder=dataclasses.replace(reads, kinds="OUT"),
+        labels=rt.PublicLabels(["a"]),
+        budget=rt.Budget(epsilon=1.0, delta=1e-5),
+    )
+    with pytest.raises(errors.InvalidValue, match="that ones can encode"):
+        model.learn_task(column, ["a"] * 3)
+    assert not model.statement().spends
 
 
 @pytest.mark.parametrize(

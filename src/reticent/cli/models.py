@@ -134,9 +134,8 @@ def init(
         epsilon=epsilon, delta=delta, tasks_per_person=tasks_per_person, examples_per_person=examples_per_person
     )
     if labels is not None:
-        remap = None if taxonomy is None else Taxonomy.from_csv(_existing(taxonomy))
-        names = [line for line in _existing(labels).read_text(encoding="utf-8").splitlines() if line.strip()]
-        policy: Any = PublicLabels(names, remap=remap)
+        remap = None if taxonomy is None else Taxonomy.from_csv(taxonomy)
+        policy: Any = PublicLabels.from_file(labels, remap=remap)
     else:
         policy = ReleasedLabels(class_size=class_size)
         policy.joint(budget)  # refuses what no noise can keep before anything is written
@@ -297,12 +296,6 @@ def _task(source: Path, name: str | None) -> str:
         return names.public_name(source.stem)
     except errors.InvalidValue as error:
         raise errors.InvalidValue(f"{error} The name of the file is that of the task unless --name is given.") from None
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        raise errors.InvalidValue(f"No file at {path}.")
-    return path
 
 
 def _list(text: str | None) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Which reader a file goes to, by the ending of its name."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,18 +8,23 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.readers.csv_files import read_csv
+from reticent.readers.csv_files import read_csv, readable
 from reticent.readers.examples import Columns, Examples
 from reticent.readers.image_folders import read_folder
 from reticent.readers.npz_files import read_npz
 from reticent.readers.parquet_files import read_parquet
 
-Table = dict[str, list[object]]
-TABLES: dict[str, Callable[[Path, Sequence[str]], Table]] = {".csv": read_csv, ".parquet": read_parquet}
+TABLES: dict[str, Callable[..., dict[str, list[object]]]] = {".csv": read_csv, ".parquet": read_parquet}
 
 
 def read(path: Path, columns: Columns, *, labelled: bool = True) -> Examples:
-    """Reads a file by its ending, or a folder with one subfolder of images per label (none where unlabelled)."""
+    """Reads a file by its ending, or a folder with one subfolder of images per label (none where unlabelled).
+
+    Args:
+        path: The file or folder.
+        columns: Which columns are what.
+        labelled: Whether rows without a label are left out; else each row is an example, also one that does not parse.
+    """
     if path.is_dir():
         if columns.person is not None:
             raise errors.InvalidValue(
@@ -28,20 +33,20 @@ def read(path: Path, columns: Columns, *, labelled: bool = True) -> Examples:
         return read_folder(path, labelled=labelled)
     if not path.is_file():
         raise errors.InvalidValue(f"No file at {path}.")
-    if path.suffix == ".npz":
+    ending = path.suffix.lower()
+    if ending == ".npz":
         return read_npz(path, columns)
-    if path.suffix in TABLES:
-        return _table(path, columns)
+    if ending in TABLES:
+        return _table(path, columns, TABLES[ending], labelled)
     raise errors.InvalidValue(f"Expected a .csv, .parquet or .npz file or a folder of images, got {path.name}.")
 
 
-def _table(path: Path, columns: Columns) -> Examples:
-    wanted = [c for c in (columns.text, columns.image, *columns.features, columns.label, columns.person) if c]
-    if not (columns.text or columns.image or columns.features):
+def _table(path: Path, columns: Columns, reader: Callable[..., dict[str, list[object]]], labelled: bool) -> Examples:
+    if not columns.inputs:
         raise errors.InvalidValue("Expected the column with the inputs: --text, --image or --features.")
-    data = TABLES[path.suffix](path, wanted)
+    data = reader(path, columns, labelled=labelled)
     if columns.text:
-        inputs: Any = data[columns.text]
+        inputs: Any = [readable(cell) for cell in data[columns.text]]
     elif columns.image:
         inputs = [path.parent / str(name) if name is not None else None for name in data[columns.image]]
     else:

@@ -1,27 +1,63 @@
 """CSV: a line is an example and is read by itself, so that no line (an open quote, say) changes what another one is.
 
-Lines that do not parse are left out, and every column is text: no type is inferred from the data. Texts that hold line
-breaks need Parquet.
+Lines that do not parse are left out, and every column is text: no type is inferred from the data. Bytes that are not
+UTF-8 stay in their cell as Python keeps them in names of files: two ids that differ in such bytes alone are not one
+person, and neither is a label or an id. Texts that hold line breaks need Parquet.
 """
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
-from reticent.readers.examples import refuse_missing
+from reticent import errors
+from reticent.readers.examples import Columns, refuse_missing
+from reticent.readers.limits import LONGEST_LINE
 
-
-def read_csv(path: Path, wanted: Sequence[str]) -> dict[str, list[object]]:
-    """Returns the wanted columns, as texts."""
-    with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
-        header = _fields(next(file, ""))
-        refuse_missing(path, wanted, header, shown=False)  # where there is no header, its first line is an example
-        rows = [row for row in map(_fields, file) if len(row) == len(header)]
-    return {name: [row[header.index(name)] for row in rows] for name in wanted}
+_ENDS = ("\n", "\r")
 
 
-def _fields(line: str) -> list[str]:
+def read_csv(path: Path, columns: Columns, *, labelled: bool) -> dict[str, list[object]]:
+    """Returns the wanted columns, as texts; without labels a line that does not parse is a row of missing values."""
+    with open(path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+        lines = _lines(file)
+        header = _fields(next(lines, None))
+        if any(map(_undecodable, header)):
+            raise errors.InvalidValue(f"The first line of {path.name} is not UTF-8. Save the file as UTF-8.")
+        refuse_missing(path, columns.wanted, header, shown=False)  # without a header the first line is an example
+        places = [header.index(name) for name in columns.wanted]
+        rows = (row if len(row) == len(header) else None for row in map(_fields, lines))
+        missing: list[object] = [None] * len(places)
+        kept = [[row[i] for i in places] if row else missing for row in rows if row or not labelled]
+    return {name: [row[i] for row in kept] for i, name in enumerate(columns.wanted)}
+
+
+def readable(cell: object) -> object:
+    r"""Returns a text with marks in place of bytes that are not UTF-8; any other cell as it is.
+
+    >>> readable("caf\udce9") == "caf\ufffd"
+    True
+    """
+    if isinstance(cell, str) and _undecodable(cell):
+        return cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return cell
+
+
+def _undecodable(cell: str) -> bool:
+    return not cell.isascii() and any("\udc80" <= c <= "\udcff" for c in cell)
+
+
+def _lines(file: TextIO) -> Iterator[str | None]:
+    """Yields lines one by one, None for one that is too long; empty ones are no rows."""
+    while line := file.readline(LONGEST_LINE):
+        if line.strip():
+            yield line if line.endswith(_ENDS) or len(line) < LONGEST_LINE else None
+        while line and not line.endswith(_ENDS):
+            line = file.readline(LONGEST_LINE)
+
+
+def _fields(line: str | None) -> list[str]:
     try:
-        return next(csv.reader([line]), [])
+        return next(csv.reader([] if line is None else [line]), [])
     except csv.Error:
         return []

@@ -31,6 +31,19 @@ class Columns:
     def __post_init__(self) -> None:
         if sum([self.text is not None, self.image is not None, bool(self.features)]) > 1:
             raise errors.InvalidValue("Expected one kind of input: text, image or features.")
+        twice = next((name for name in self.wanted if self.wanted.count(name) > 1), None)
+        if twice is not None:
+            raise errors.InvalidValue(f"Expected a column for each purpose, got {twice!r} twice.")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns with what is learned from."""
+        return tuple(name for name in (self.text, self.image, *self.features) if name)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """All columns, inputs first."""
+        return (*self.inputs, *(name for name in (self.label, self.person) if name))
 
 
 @dataclass(frozen=True)
@@ -46,8 +59,22 @@ class Examples:
 
 
 def refuse_missing(path: Path, wanted: Sequence[str], there: Sequence[str], *, shown: bool = True) -> None:
-    """Refuses a file that lacks a column; `shown` says whether the names of its columns may be printed."""
+    """Refuses a file that lacks a column or has it twice; `shown` says whether all its columns may be printed."""
     for name in wanted:
         if name not in there:
             rest = f"{path.name}. Its columns: {', '.join(there[:20]) or 'none'}." if shown else None
             raise errors.InvalidValue(f"No column {name!r} in {rest or f'the first line of {path.name}.'}")
+        if there.count(name) > 1:
+            raise errors.InvalidValue(f"Expected one column {name!r} in {path.name}, got several. Rename them.")
+
+
+def refuse_type(path: Path, name: str, kind: object, expected: str) -> None:
+    """Refuses a column by its type, which is public: every row of it would be left out.
+
+    Args:
+        path: The file.
+        name: The column.
+        kind: Its type.
+        expected: What it should hold.
+    """
+    raise errors.InvalidValue(f"Expected column {name!r} of {path.name} to hold {expected}, got {str(kind)[:60]}.")

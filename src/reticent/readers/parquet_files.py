@@ -1,56 +1,117 @@
 """Parquet: every cell is read by itself; one that is no Python object (text that is not UTF-8) is None."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from reticent import errors
-from reticent.readers.examples import refuse_missing
+from reticent.readers.examples import Columns, refuse_missing, refuse_type
+from reticent.readers.limits import LONGEST_CELL, refuse_too_large
+
+_ROWS = 1 << 16  # read at a time
+_CELL = 64  # bytes that a Python object takes, at least
+_FOOTER = {"thrift_string_size_limit": 1 << 24, "thrift_container_size_limit": 1 << 20}
 
 
-def read_parquet(path: Path, wanted: Sequence[str]) -> dict[str, list[object]]:
-    """Returns the wanted columns, as Python objects."""
-    import pyarrow as pa
+def read_parquet(path: Path, columns: Columns, *, labelled: bool) -> dict[str, list[object]]:
+    """Returns the wanted columns, as Python objects; every row is a row, with labels or not."""
     from pyarrow import parquet
 
+    del labelled
     try:
         schema = parquet.read_schema(path)
-    except (pa.ArrowInvalid, OSError):
+        refuse_missing(path, columns.wanted, schema.names)
+        _refuse_types(path, columns, schema)
+        texts = [name for name in columns.wanted if _is_text(_plain(schema.field(name).type))]
+        with parquet.ParquetFile(path, read_dictionary=texts, **_FOOTER) as file:
+            cells = file.metadata.num_rows * len(columns.wanted)
+            refuse_too_large(path, max(cells * _CELL, _uncompressed(file.metadata, columns)))
+            return _read(file, columns)
+    except errors.ReticentError:
+        raise
+    except Exception:  # pyarrow has a dozen kinds
         raise errors.InvalidValue(f"{path.name} is not a readable Parquet file.") from None
-    refuse_missing(path, wanted, schema.names)
-    coded = [name for name in wanted if _is_dictionary_of_texts(schema.field(name).type)]
-    try:
-        table = parquet.read_table(path, columns=[name for name in wanted if name not in coded])
-        texts = parquet.read_table(_without_arrow_types(path), columns=coded) if coded else table
-    except (pa.ArrowInvalid, OSError):
-        raise errors.InvalidValue(f"{path.name} is not a readable Parquet file.") from None
-    return {name: [_value(cell) for cell in (texts if name in coded else table)[name]] for name in wanted}
 
 
-def _is_dictionary_of_texts(kind: Any) -> bool:
-    from pyarrow import types
+def _read(file: Any, columns: Columns) -> dict[str, list[object]]:
+    found: dict[str, list[object]] = {name: [] for name in columns.wanted}
+    for batch in file.iter_batches(batch_size=_ROWS, columns=list(columns.wanted)):
+        for name, cells in found.items():
+            cells += _values(batch[name])
+    return found
 
-    texts = types.is_string, types.is_large_string, types.is_string_view
-    return bool(types.is_dictionary(kind)) and any(is_text(kind.value_type) for is_text in texts)
 
-
-def _without_arrow_types(path: Path) -> Any:
-    """Returns a Parquet file whose footer does not say that a column was a dictionary (a pandas category).
-
-    To make one again, all its texts are checked at once, and one that is not UTF-8 fails the whole column. As plain
-    texts each cell is read by itself.
-    """
-    import pyarrow as pa
-
-    content = path.read_bytes()
-    size = int.from_bytes(content[-8:-4], "little") + 8
-    footer = content[-size:].replace(b"ARROW:schema", b"ARROW_schema")
-    return pa.BufferReader(content[:-size] + footer)
+def _values(column: Any) -> Iterator[object]:
+    """Yields cells; of a dictionary each entry that occurs is read once, however many rows have it."""
+    if not hasattr(column, "dictionary"):
+        return map(_value, column)
+    places = column.indices.to_pylist()
+    entries = {place: _value(column.dictionary[place]) for place in set(places) if place is not None}
+    return map(entries.get, places)
 
 
 def _value(cell: Any) -> object:
     """Returns a cell as a Python object, None where it is none (text that is not UTF-8, a date beyond the calendar)."""
     try:
-        return cell.as_py()
+        if hasattr(cell, "as_buffer") and cell.is_valid and cell.as_buffer().size > LONGEST_CELL:
+            return None
+        value: object = cell.as_py()
     except (ValueError, OverflowError):
         return None
+    return value
+
+
+def _uncompressed(metadata: Any, columns: Columns) -> int:
+    groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
+    chunks = (group.column(i) for group in groups for i in range(group.num_columns))
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in columns.wanted)
+
+
+def _refuse_types(path: Path, columns: Columns, schema: Any) -> None:
+    """Refuses columns whose type says that every cell would be left out."""
+    wanted: list[tuple[str | None, Callable[[Any], bool], str]] = [
+        (columns.text, _is_text, "texts"),
+        (columns.image, _is_text, "paths of images"),
+        *((name, _is_number, "numbers") for name in columns.features),
+        (columns.label, _is_label, "labels: texts or numbers"),
+        (columns.person, _is_id, "ids"),
+    ]
+    for name, fits, expected in wanted:
+        kind = None if name is None else schema.field(name).type
+        if name is not None and not fits(_plain(kind)) and str(kind) != "null":  # of no cell at all
+            refuse_type(path, name, kind, expected)
+
+
+def _plain(kind: Any) -> Any:
+    """Returns the type of the cells: of a dictionary (a pandas category) that of its entries."""
+    return getattr(kind, "value_type", kind) if str(kind).startswith("dictionary") else kind
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind))
+
+
+def _is_label(kind: Any) -> bool:
+    from pyarrow import types
+
+    return _is_text(kind) or (_is_number(kind) and not types.is_decimal(kind))
+
+
+def _is_id(kind: Any) -> bool:
+    from pyarrow import types
+
+    dates, known = (types.is_date, types.is_timestamp), (types.is_binary, types.is_large_binary)
+    return (
+        _is_text(kind)
+        or _is_number(kind)
+        or any(of(kind) for of in (*dates, *known, types.is_fixed_size_binary))
+        or str(kind) == "extension<arrow.uuid>"
+    )

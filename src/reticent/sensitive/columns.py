@@ -12,17 +12,22 @@ import numpy.typing as npt
 from reticent import errors
 
 Inputs = Sequence[object] | npt.NDArray[Any]
+# How the types of polars and pyarrow begin, in small letters, of which no cell can be an id, or a label.
+_NO_IDS = ("list", "large_list", "fixed_size_list", "struct", "map", "array", "duration")
+_NO_LABELS = ("binary", "large_binary", "fixed_size_binary", "decimal", "date", "time", "timestamp")
 _NO_FEATURES = "Expected features of shape (n, K), or an encoder that makes them."
 
 
 def inputs_of(values: Any) -> Inputs:
     """Returns the inputs of a task: arrays and frames of numbers as an array, a column of anything else as a list.
 
+    An array keeps its type where an encoder may have to refuse it by that.
+
     >>> inputs_of(("a text", None))
     ['a text', None]
     """
     if isinstance(values, np.ndarray):
-        return values if values.ndim > 1 else _cells(values)
+        return values if values.ndim > 1 or values.dtype.kind not in "OUT" else _cells(values)
     if hasattr(type(values), "columns"):
         return _numbers(values, list(values.dtypes) if hasattr(values, "to_numpy") else [])
     inside = _of_array(getattr(values, "dtype", None))
@@ -33,15 +38,16 @@ def column_of(name: str, values: Any, inputs: Inputs) -> list[object]:
     """Returns one cell per input, None where a cell cannot be read.
 
     Args:
-        name: What the column holds; dates are no labels in any library.
+        name: What the column holds: labels or persons. A type of which every cell would be left out is refused.
         values: The column.
         inputs: The inputs that it belongs to.
     """
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise errors.InvalidValue(f"Expected {name} with one dimension, got {values.ndim}.")
+    kind = getattr(values, "dtype", getattr(values, "type", None))
+    if any(map(_UNUSABLE_AS[name], _inner(kind))):
+        raise errors.InvalidValue(f"Expected {name} of another type than {str(kind)[:60]}: texts or numbers.")
     column = _cells(values)
-    if name == "labels" and _is_time(getattr(values, "dtype", None)):
-        column = [None] * len(column)
     if len(column) != len(inputs):
         raise errors.InvalidValue(f"Expected as many {name} as inputs.")
     return column
@@ -106,6 +112,29 @@ def _is_number(kind: object) -> bool:
     return getattr(kind, "kind", "") in tuple("biuf")
 
 
+def _inner(kind: object) -> list[object]:
+    """Returns a column's type, and that of its categories where it has some."""
+    categories = getattr(getattr(kind, "categories", None), "dtype", None)
+    return [kind, categories if categories is not None else getattr(kind, "value_type", None)]
+
+
+def _is_no_label(kind: object) -> bool:
+    """Returns whether no cell of a column can be a label, by its type of numpy, pandas, polars or pyarrow."""
+    return _is_no_id(kind) or _is_time(kind) or getattr(kind, "kind", "") in tuple("MS") or _starts(kind, _NO_LABELS)
+
+
+def _is_no_id(kind: object) -> bool:
+    """Returns whether no cell of a column can say whose example it is, by its type."""
+    return getattr(kind, "kind", "") in tuple("cmV") or _starts(kind, _NO_IDS)
+
+
+def _starts(kind: object, names: tuple[str, ...]) -> bool:
+    return str(kind).lower().startswith(names)
+
+
 def _is_time(kind: object) -> bool:
     """Returns whether a column of polars holds dates, times or durations."""
     return bool(getattr(kind, "is_temporal", bool)())
+
+
+_UNUSABLE_AS: dict[str, Callable[[object], bool]] = {"labels": _is_no_label, "persons": _is_no_id}
