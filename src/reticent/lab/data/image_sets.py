@@ -199,6 +199,8 @@ def _rows(shard: Path) -> Iterator[tuple[Mapping[str, Any], object]]:
 
 
 def _files(place: Path) -> Examples:
+    if not any(entry.is_dir() for entry in place.iterdir()):
+        return _readable(())
     found = readers.read(place, readers.Columns())
     return _readable(zip(found.inputs, found.labels or (), strict=False))
 
