@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export HF_HUB_OFFLINE := 1
 
-.PHONY: demo check test test-slow tiers lint docs bench bench-full bench-speed clean
+.PHONY: demo check test test-slow assurance mutants supply tiers lint docs bench bench-full bench-speed clean
 
 demo: .venv/ready
 	$(BIN)/reticent demo --out demo
@@ -19,6 +19,19 @@ test: .venv/ready
 
 test-slow: .venv/ready
 	$(BIN)/python -m pytest -q -m slow
+
+# Attacks every promise at full size and writes docs/assurance.md; under an hour on two cores, resumable.
+assurance: .venv/ready
+	$(BIN)/python -m tests.assurance docs/assurance.md
+
+# A software bill of materials, and known faults of what is installed; it asks the advisory database.
+supply: .venv/ready
+	$(PYTHON) -m venv .venv-supply
+	.venv-supply/bin/pip install -q pip-audit cyclonedx-bom
+	mkdir -p results
+	.venv-supply/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
+	  --of JSON -o results/sbom.cdx.json $(BIN)/python
+	.venv-supply/bin/pip-audit --strict --skip-editable --path $$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")
 
 # Measures the tests one by one and writes tests/medium.txt, which `make check` leaves out.
 tiers: .venv/ready
