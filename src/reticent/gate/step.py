@@ -174,8 +174,8 @@ class NoisySteps:
 
     Guarantees (add or remove one example):
       - Every step is a Poisson-sampled Gaussian mechanism with at least the event's noise, on the computer too and for
-        batches of any size.           test_noise_has_its_scale, test_neighbours_differ_by_one_unit,
-                                                      test_sums_that_wrap_around_are_post_processing
+        batches of any size.
+        test_noise_has_its_scale, test_neighbours_differ_by_one_unit, test_sums_that_wrap_around_are_post_processing
       - No gradient adds more than the clipping norm, whatever it holds.     test_clipped_gradients_never_exceed
       - An empty batch is a step like any other.      test_empty_batches_draw_noise
       - There are as many steps as the event says, and no more.              test_steps_end_with_the_event

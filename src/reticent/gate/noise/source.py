@@ -47,8 +47,9 @@ class NoiseSource:
 
     Guarantees:
       - `from_os()` holds no state: each call is keyed anew by the operating system. No two threads, forked children or
-        restored snapshots share noise.    test_threads_share_a_source_without_sharing_noise,
-                                           test_forked_child_draws_other_noise, test_restored_snapshots_draw_other_noise
+        restored snapshots share noise.
+        test_threads_share_a_source_without_sharing_noise, test_forked_child_draws_other_noise,
+        test_restored_snapshots_draw_other_noise
       - A key is used for one call and stored nowhere.                    test_no_key_outlives_its_call
       - It cannot be copied or pickled: the same noise is never used twice.     test_source_cannot_be_copied
       - `rounded_gaussian` has exactly the distribution of round(N(0, sigma^2)).  test_rounded_gaussian_follows_its_pmf
