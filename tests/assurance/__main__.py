@@ -15,6 +15,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from tests.assurance.part import Part
 
@@ -103,7 +104,7 @@ def main() -> None:
     sys.exit(0 if held else 1)
 
 
-def _tuples(value: object) -> object:
+def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 

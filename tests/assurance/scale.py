@@ -4,6 +4,7 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ def _measured(path: Path, tasks: int) -> tuple[float, float, float]:
 
     for task in range(tasks):
         learn(f"task {task}")
-    one_more = min(_timed(lambda i=i: learn(f"one more {i}"), time.process_time) for i in range(_REPEATS))
+    one_more = min(_timed(partial(learn, f"one more {i}"), time.process_time) for i in range(_REPEATS))
     inputs = draw.normal(size=(10, _WIDTH))
     seconds = _timed(lambda: rt.load(path).predict(inputs), time.perf_counter)
     tracemalloc.start()
