@@ -16,7 +16,8 @@ import numpy as np
 from reticent.budget import Budget
 from reticent.encoders import film, minilm
 from reticent.encoders.attach import norms
-from reticent.encoders.encoder import Backend, Item, batches, stacked, tensors
+from reticent.encoders.batches import Item, batches, stacked
+from reticent.encoders.encoder import Backend, tensors
 from reticent.gate.gate import Gate
 from reticent.gate.label_sums import sum_by_label
 from reticent.gate.noise import NoiseSource

@@ -4,6 +4,7 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -353,18 +354,29 @@ def test_a_budget_cannot_change(tmp_path):
         model.learn_task(*data(["a"], 10), name="may")
 
 
-def test_encoders_are_functions(tmp_path):
-    def lengths(texts: object) -> np.ndarray:
-        return np.array([[len(str(t)), 1.0] for t in texts])  # type: ignore[attr-defined]
+def test_functions_are_encoders_of_one_example_at_a_time(tmp_path):
+    """A function that sees all rows could let one of them change the features of the others."""
 
-    model = rt.ContinualClassifier(
-        encoder=lengths, labels=rt.PublicLabels(["short", "long"]), budget=BUDGET, path=tmp_path
-    )
-    model.learn_task(["x"] * 300 + ["x" * 50] * 300, ["short"] * 300 + ["long"] * 300, name="march")
-    assert model.predict(["y", "y" * 40]).tolist() == ["short", "long"]
+    def lengths(texts: object) -> np.ndarray:
+        found = np.array([[len(str(t)), 1.0] for t in texts])  # type: ignore[attr-defined]
+        return np.asarray(found / found.max())
+
+    def model(encoder: object, path: Path | None = None) -> rt.ContinualClassifier:
+        labels = rt.PublicLabels(["short", "long"])
+        return rt.ContinualClassifier(encoder=encoder, labels=labels, budget=BUDGET, path=path)  # type: ignore[arg-type]
+
+    given = ["x"] * 300 + ["x" * 50] * 300, ["short"] * 300 + ["long"] * 300
+    bare = model(lengths)
+    for verb in (bare.learn_task, partial(bare.private_score, epsilon=0.1)):
+        with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder of reticent\.encoders"):
+            verb(*given, name="march")
+    assert bare.statement().spends == ()
+    wrapped = rt.encoders.wrap(lengths, width=2, name="lengths")
+    found = model(wrapped, tmp_path).learn_task(*given, name="march")
+    assert found.predict(["y", "y" * 40]).tolist() == ["short", "long"]
     with pytest.raises(errors.InvalidValue, match="Expected the encoder"):
         rt.load(tmp_path)
-    assert rt.load(tmp_path, encoder=lengths).predict(["y"]).tolist() == ["short"]
+    assert rt.load(tmp_path, encoder=wrapped).predict(["y"]).tolist() == ["short"]
 
 
 # --- label spaces of any size

@@ -3,7 +3,7 @@
 - A learner reads a `Task` through a `Gate`, sums with `sum_by_label` or counts with `count_by_label`, draws mechanisms
   with a `Permit`, and has a `Rule`, such as `Sums`. `check_learner` checks it.
 - A mechanism has an event of `events` and is called with `rng: NoiseSource`; `check_mechanism` checks it.
-- An encoder is a function, or `wrap(...)` of a module. A data set is `Data`.
+- An encoder is `wrap(...)` of a function or a module. A data set is `Data`.
 
 See docs/own-learner.md, which imports nothing else of the package.
 """

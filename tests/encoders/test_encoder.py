@@ -38,15 +38,22 @@ def test_too_little_memory_is_no_bad_example(raised):
     """A NaN row would blame the example; the allocator's own text would reveal its size."""
     import torch
 
+    broken = False
+
     def function(batch):
+        if not broken:
+            return np.zeros((len(batch), 2))
         if raised == "allocator":
             torch.empty(1 << 60)
         if raised == "gpu":
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 4321 MiB.")
         raise MemoryError
 
+    encoder = encoders.wrap(function, width=2, name="mine", probe="public")
+    encoder([1])
+    broken = True
     with pytest.raises(MemoryError, match=r"^The machine has too little memory[^0-9]*\.$") as refusal:
-        encoders.wrap(function, width=2, name="mine")([1, 2])
+        encoder([1, 2])
     assert refusal.value.__suppress_context__
 
 

@@ -2,10 +2,13 @@
 
 import shutil
 
+import numpy as np
 import pytest
 
 from reticent import encoders, errors
-from reticent.encoders import images, text
+from reticent.encoders import huggingface, images, text
+from reticent.sensitive.gradients import AdapterGradients
+from reticent.sensitive.training import Engine
 from tests.encoders.samples import WORDS, assert_depends_on_the_example_alone, needs_hf, pictures, texts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -18,6 +21,64 @@ def test_models_with_experts_see_one_text_at_a_time(tiny_experts):
     assert item is not None
     assert encoder.backend.rows(item) == 1
     assert_depends_on_the_example_alone(encoder, [" ".join(WORDS[i : i + 3]) for i in range(5)], alone=2, sizes=(1, 3))
+
+
+@needs_hf
+def test_models_with_experts_are_trained_one_text_at_a_time(tiny_experts):
+    encoder = encoders.hf(tiny_experts)
+    items = encoder.prepare(["patient reports pain", "severe pain in knee"])
+    found = AdapterGradients(encoder.backend, encoders.lora(), items, np.array([0, 1]), 2, Engine(rows=16))
+    assert items[0] is not None
+    assert found._rows(items[0]) == 1
+
+
+# Small models of every architecture that gets several rows at a time.
+SMALL = {
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "embedding_size": 8,
+    "dim": 16,
+    "n_layers": 1,
+    "n_heads": 2,
+    "hidden_dim": 16,
+    "vocab_size": 32,
+    "max_position_embeddings": 40,
+    "image_size": 16,
+    "patch_size": 8,
+    "hidden_sizes": [8, 16],
+    "depths": [1, 1],
+    "num_stages": 2,
+    "attn_implementation": "eager",
+}
+
+
+@needs_hf
+@pytest.mark.parametrize("kind", sorted(huggingface.ROW_BY_ROW))
+def test_architectures_that_share_batches_treat_rows_one_by_one(kind):
+    """Up to rounding, which probes look after: an extreme row changes nothing in the rows beside it."""
+    import torch
+    from transformers import AutoConfig, AutoModel
+
+    torch.manual_seed(0)
+    own = AutoConfig.for_model(kind)
+    sizes = {name: value for name, value in SMALL.items() if name == "attn_implementation" or hasattr(own, name)}
+    model = AutoModel.from_config(AutoConfig.for_model(kind, **sizes)).eval()
+    if hasattr(own, "vocab_size"):
+        rows, extreme = torch.randint(2, 32, (4, 12)), torch.full((1, 12), 31)
+        mask = torch.ones(4, 12, dtype=torch.long)
+        mask[1, 5:] = 0
+        given = [{"input_ids": rows, "attention_mask": mask}]
+        given.append({"input_ids": torch.cat([rows[:3], extreme]), "attention_mask": mask.clone()})
+        given[1]["attention_mask"][3, 2:] = 0
+    else:
+        rows = torch.randn(4, 3, 16, 16)
+        given = [{"pixel_values": rows}, {"pixel_values": torch.cat([rows[:3], 1e4 * torch.randn(1, 3, 16, 16)])}]
+    with torch.no_grad():
+        plain, beside = (model(**batch).last_hidden_state for batch in given)
+    torch.testing.assert_close(plain[:3], beside[:3], rtol=1e-5, atol=1e-5)
+    assert (plain[3] - beside[3]).abs().max() > 1e-3
 
 
 @needs_hf

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
+from reticent.encoders.batches import Item, Items, Rows, batches, stacked
 from reticent.encoders.packages import require
+from reticent.encoders.probes import ProbedRows, public_item, raw, remembers
 from reticent.numerics.progress import Bar
 
-Item = tuple[npt.NDArray[Any], ...]  # one prepared example: arrays whose shapes follow from the example alone
 Features = npt.NDArray[np.float32]
 Attachment = Callable[[], contextlib.AbstractContextManager[object]]
 CACHE_FILE = "features.sqlite"  # what learning keeps in the cache folder
@@ -30,16 +30,17 @@ class Backend:
     Attributes:
         prepare: From inputs to items, each from its input alone; None for what cannot be used.
         forward: From stacked items of equal shape to features.
-        rows: How many rows a batch of such items has, always: a function of the item's shape alone.
+        rows: How many rows a batch of such items has, always: a function of the item's shape alone. More than 1
+            only for models that are known to treat rows one by one.
         width: Number of features.
         probe: A public example that it must be able to encode, so that a broken model is refused before any data.
         module: The torch module behind it, None where there is none.
         embed: From stacked items as tensors to a tensor of features, with gradients where they are wanted.
     """
 
-    prepare: Callable[[Sequence[object]], list[Item | None]]
+    prepare: Callable[[Sequence[object]], Items]
     forward: Callable[[Item], npt.NDArray[Any]]
-    rows: Callable[[Item], int]
+    rows: Rows
     width: int
     probe: object = None
     module: Any = None
@@ -56,10 +57,12 @@ class Encoder:
                               test_texts_depend_on_themselves_alone, test_images_depend_on_themselves_alone
       - What cannot be used gives a row of NaN: no exception, no warning, no count.   test_unusable_inputs_become_nan
       - Refusals are read from the container (type, dtype), never from its rows.  test_what_is_no_sequence_is_refused
-      - Too little memory is an exception about the machine, unless the public example still fits: then it is one
-        about an example, and gives NaN.  test_too_little_memory_is_no_bad_example, test_a_row_that_is_too_long_is_nan
-      - Where the public example's features depend on its place in a batch, batches have one row.
-                                                                    test_rows_whose_place_matters_are_encoded_alone
+      - Too little memory gives NaN too; it is an exception about the machine where the public example does not fit.
+                                      test_a_row_that_is_too_long_is_nan, test_too_little_memory_is_no_bad_example
+      - Where features of public examples of a shape depend on their place or on the other rows, or there is no public
+        example, batches of that shape have one row.        test_rows_that_influence_each_other_are_encoded_alone
+      - What gives other features after another example, or changes its buffers, is refused on a public example.
+                                                                                  test_what_remembers_is_refused
       - It keeps nothing of what it encodes: neither calls nor predictions read or write the cache.
                                                                               test_calling_an_encoder_keeps_nothing
       - Its representation holds public settings only.                                test_encoders_are_frozen_values
@@ -84,13 +87,18 @@ class Encoder:
     def backend(self) -> Backend:
         """The loaded model, tried on its public example."""
         backend = self.load()
-        if backend.probe is None:
-            return backend
-        found, cause = _probed(backend)
-        if found is None:
+        if backend.probe is None:  # nothing public shows that rows are independent
+            return replace(backend, rows=lambda _: 1)
+        public, cause = public_item(backend)
+        if public is None:
             sentence = f"{self.name} cannot encode a public example. Use another model, or wrap(...) your own code."
             raise errors.ReticentError(sentence) from cause
-        return backend if _independent(backend, found) else replace(backend, rows=lambda _: 1)
+        if remembers(backend, public):
+            raise errors.ReticentError(
+                f"{self.name} gives other features for a public example after it has encoded another one: it remembers "
+                "examples or draws at random. Pass a function of one example alone."
+            )
+        return replace(backend, rows=ProbedRows(backend, public))
 
     @property
     def width(self) -> int:
@@ -194,8 +202,8 @@ class Encoder:
         except ImportError:
             raise  # it is about the machine, not about an example
         except Exception as error:
-            if out_of_memory(error) and (self.backend.probe is None or _probed(self.backend)[0] is None):
-                raise MemoryError(NO_MEMORY) from None  # so does this; the allocator's own text would reveal a size
+            if out_of_memory(error) and self.backend.probe is not None and public_item(self.backend)[0] is None:
+                raise MemoryError(NO_MEMORY) from None  # so is this; the allocator's own text would reveal a size
             values = np.zeros(0)
         if values.shape == (rows, self.width):
             return values[: len(batch)].astype(np.float32)
@@ -203,78 +211,6 @@ class Encoder:
         if len(batch) == 1:
             return np.full((1, self.width), np.nan, dtype=np.float32)
         return np.concatenate([self._forward([item], rows) for item in batch])
-
-
-def _probed(backend: Backend) -> tuple[Features | None, Exception | None]:
-    """Returns the features of the public example at every place of its batch, or None and why not."""
-    try:
-        (item,) = backend.prepare([backend.probe])
-        if item is None:
-            return None, None
-        rows = backend.rows(item)
-        values = np.asarray(backend.forward(stacked([item], rows)), dtype=np.float32)
-    except Exception as error:
-        return None, error
-    return (values if values.shape == (rows, backend.width) else None), None
-
-
-def _independent(backend: Backend, found: Features) -> bool:
-    """Returns whether the public example has the same features in every position, beside copies and beside another."""
-    if len(found) == 1 or len({row.tobytes() for row in found}) > 1:
-        return len(found) == 1
-    (item,) = backend.prepare([backend.probe])
-    if item is None:
-        return False
-    others = [like(item, item, turned=True)] * (len(found) - 1)
-    try:
-        first, last = (
-            np.asarray(backend.forward(stacked(batch, len(found))), np.float32)
-            for batch in ([item, *others], [*others, item])
-        )
-    except Exception:
-        return False
-    return bool(first[0].tobytes() == last[-1].tobytes() == found[0].tobytes())
-
-
-def like(public: Item, item: Item, *, turned: bool = False) -> Item:
-    """Returns a public example of the shape of an item: the values of the public one, repeated; or turned around.
-
-    >>> like((np.array([1, 2, 3]),), (np.zeros(4, int),), turned=True)[0].tolist()
-    [1, 3, 2, 1]
-    """
-    made = []
-    for known, array in zip(public, item, strict=True):
-        values = np.resize(known.ravel(), array.size)
-        if array.dtype.kind == "f":  # a plain picture would hide what depends on its values
-            values = values + np.cos(np.arange(array.size)) / 4 if not turned else 3 * values[::-1] + 1
-        elif turned:
-            values = values[::-1]
-        made.append(values.astype(array.dtype).reshape(array.shape))
-    return tuple(made)
-
-
-def batches(items: Sequence[Item | None], rows: Callable[[Item], int]) -> Iterator[tuple[list[int], list[Item], int]]:
-    """Yields positions and items of equal shape, a batch at a time, and the rows that a batch of that shape has."""
-    groups: defaultdict[object, list[int]] = defaultdict(list)
-    for i, item in enumerate(items):
-        if item is not None:
-            groups[shapes(item)].append(i)
-    for group in groups.values():
-        prepared = [item for i in group if (item := items[i]) is not None]
-        count = rows(prepared[0])
-        for start in range(0, len(group), count):
-            yield group[start : start + count], prepared[start : start + count], count
-
-
-def shapes(item: Item) -> tuple[tuple[tuple[int, ...], str], ...]:
-    """Returns what must be equal for two items to share a batch."""
-    return tuple((array.shape, array.dtype.str) for array in item)
-
-
-def stacked(batch: Sequence[Item], rows: int) -> Item:
-    """Returns items as one batch with a fixed number of rows, filled up with copies of the first."""
-    full = [*batch, *[batch[0]] * (rows - len(batch))]
-    return tuple(np.stack(arrays) for arrays in zip(*full, strict=True))
 
 
 def tensors(module: Any, item: Item) -> tuple[Any, ...]:
@@ -332,11 +268,5 @@ def sha256_of_weights(module: Any, *settings: str) -> str:
     parts: list[bytes] = [setting.encode() for setting in settings]
     for name, tensor in sorted(module.state_dict().items()):
         if not name.startswith("pooler."):
-            array = tensor.detach().cpu().contiguous()
-            raw = array.flatten().view(_bytes_dtype()).numpy() if array.numel() else np.zeros(0, np.uint8)
-            parts += [f"{name} {array.dtype} {tuple(array.shape)}".encode(), raw.tobytes()]
+            parts += [f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), raw(tensor).tobytes()]
     return sha256(*parts)
-
-
-def _bytes_dtype() -> Any:
-    return require("torch", extra="reticent[torch]").uint8

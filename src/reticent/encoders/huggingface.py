@@ -15,7 +15,12 @@ from reticent.encoders.encoder import Backend, Encoder, sha256_of_weights
 from reticent.encoders.packages import require
 
 _TOKENS = 256  # longer texts are cut, as with minilm
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+# Architectures whose layers treat the rows of a batch one by one: read, and tested. All others get one row at a time:
+# experts group the tokens of all rows by what they are, and a few public examples need not show it.
+ROW_BY_ROW = frozenset(
+    {"albert", "bert", "camembert", "convnext", "deit", "dinov2", "distilbert", "electra", "mpnet", "resnet", "roberta"}
+    | {"vit", "xlm-roberta"}
+)
 
 
 def hf(name: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None) -> Encoder:
@@ -90,12 +95,13 @@ def _load(source: str) -> Backend:
         limits = (_TOKENS, tokenizer.model_max_length, getattr(config, "max_position_embeddings", None) or _TOKENS)
         model = text.load_model(source, local=local)
         backend = text.backend(model, tokenizer, width=int(config.hidden_size), tokens=int(min(limits)))
-        # experts group the tokens of all rows by what they are, which a public example among copies does not show
-        return replace(backend, rows=lambda _: 1) if any(hasattr(config, name) for name in _EXPERTS) else backend
+        return backend if config.model_type in ROW_BY_ROW else replace(backend, rows=lambda _: 1)
     processor = _processor(source)
     model = text.load_model(source, local=local)
     first = any(key.endswith("cls_token") for key in model.state_dict())
-    return images.backend(model, partial(_pooled, model, first), partial(_pixels, processor), width=_width(config))
+    rows = images.ROWS if config.model_type in ROW_BY_ROW else 1
+    embed, pixels = partial(_pooled, model, first), partial(_pixels, processor)
+    return images.backend(model, embed, pixels, width=_width(config), rows=rows)
 
 
 def _width(config: Any) -> int:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent.encoders.encoder import Backend, Encoder, Item, inference, sha256_of_files, sha256_of_weights
+from reticent.encoders.batches import Item, Items
+from reticent.encoders.encoder import Backend, Encoder, inference, sha256_of_files, sha256_of_weights
 from reticent.encoders.packages import require
 
 EXTRA = "reticent[vision]"
@@ -113,7 +114,7 @@ def backend(
     pixels: Callable[[Any], npt.NDArray[np.float32]],
     *,
     width: int,
-    rows: int = ROWS,
+    rows: int = 1,
 ) -> Backend:
     """Returns the backend of an image model.
 
@@ -122,11 +123,11 @@ def backend(
         features: From stacked pixels through the module to features.
         pixels: From an RGB image to an array of one public shape.
         width: Number of features.
-        rows: Rows of every batch.
+        rows: Rows of every batch: more than 1 only for models that are known to treat rows one by one.
     """
     module.requires_grad_(False)  # public weights never change; adapters bring their own
 
-    def prepare(examples: Sequence[object]) -> list[Item | None]:
+    def prepare(examples: Sequence[object]) -> Items:
         return [_item(example, pixels) for example in examples]
 
     def embed(item: tuple[Any, ...]) -> Any:
@@ -137,10 +138,16 @@ def backend(
         forward=inference(module, embed),
         rows=lambda _: rows,
         width=width,
-        probe=np.full((32, 32, 3), 127, dtype=np.uint8),
+        probe=_picture(),
         module=module,
         embed=embed,
     )
+
+
+def _picture() -> npt.NDArray[np.uint8]:
+    """A public example with all kinds of pixels: a plain one may be all zeros to the model, and show nothing."""
+    x, y, channel = np.mgrid[:32, :32, :3]
+    return np.asarray((x * 37 + y * 11 + x * y * (channel + 1)) % 256, dtype=np.uint8)
 
 
 def _item(example: object, pixels: Callable[[Any], npt.NDArray[np.float32]]) -> Item | None:
@@ -161,7 +168,7 @@ def _load_lite0() -> Backend:
     network = require("efficientnet_lite_pytorch", extra=EXTRA).EfficientNet.from_name("efficientnet-lite0")
     network.load_state_dict(torch.load(_file_lite0(), map_location="cpu", weights_only=True))
     network.eval()  # BatchNorm with its own statistics, never with the batch's
-    return backend(network, lambda x: network.extract_features(x).mean((2, 3)), _pixels_lite0, width=1280)
+    return backend(network, lambda x: network.extract_features(x).mean((2, 3)), _pixels_lite0, width=1280, rows=ROWS)
 
 
 def _pixels_lite0(image: Any) -> npt.NDArray[np.float32]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from reticent.encoders.encoder import Backend, Encoder, Item, inference, sha256_of_files
+from reticent.encoders.batches import Item, Items
+from reticent.encoders.encoder import Backend, Encoder, inference, sha256_of_files
 from reticent.encoders.packages import require
 
 EXTRA = "reticent[torch]"
@@ -63,9 +64,9 @@ def backend(model: Any, tokenizer: Any, *, width: int, tokens: int) -> Backend:
     model.requires_grad_(False)  # public weights never change; adapters bring their own
     pad = tokenizer.pad_token_id or 0
 
-    def prepare(examples: Sequence[object]) -> list[Item | None]:
+    def prepare(examples: Sequence[object]) -> Items:
         texts = [(i, example) for i, example in enumerate(examples) if content(example) is not None]
-        items: list[Item | None] = [None] * len(examples)
+        items: Items = [None] * len(examples)
         if texts:
             # Python strings, not numpy's: the tokenizer tells them apart.
             encoded = tokenizer([str(text) for _, text in texts], truncation=True, max_length=tokens)["input_ids"]

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.encoders.encoder import Backend, Encoder, Item, inference, sha256, sha256_of_weights
+from reticent.encoders.batches import Item, Items
+from reticent.encoders.encoder import Backend, Encoder, inference, sha256, sha256_of_weights
 
 
 def wrap(
@@ -18,24 +19,23 @@ def wrap(
     *,
     width: int,
     name: str,
-    rows: int = 1,
     probe: object = None,
 ) -> Encoder:
     """Makes an encoder of a torch module or of any callable.
 
     A module gets stacked float32 (or integer) tensors and is put in evaluation mode; a callable gets a list of inputs
-    and returns an array of shape (len, width). By default they get one row at a time, because rows may influence each
-    other: matrix products do in their last bits, and then one example changes the features of all others. What raises,
-    or has another width, gives a row of NaN: pass a public example as `probe`, and what always fails is refused before
-    any data.
+    and returns an array of shape (len, width). Both get one row at a time, always: whatever they would do with other
+    rows (scale by the largest value, fill the places of an expert, multiply matrices whose last bits depend on the
+    number of rows), one example cannot change the features or gradients of another. What raises, or has another width,
+    gives a row of NaN: pass a public example as `probe`, and what always fails is refused before any data. So is what
+    remembers: a counter or a running mean that makes an example's features depend on those before it.
 
     Args:
         module_or_callable: Public code and weights, not fitted to the sensitive data.
         width: Number of features.
         name: What it is called in a manifest; pass the encoder again when the model is loaded.
-        rows: Rows of every batch: 1; more where rows are independent to the last bit. Batches go back to one row where
-            the probe shows otherwise.
-        probe: A public example that it must be able to encode; adapters can be trained only with one.
+        probe: A public example that it must be able to encode; adapters can be trained only with one. Without it nobody
+            checks that the code remembers nothing.
 
     Example:
         >>> lengths = wrap(lambda texts: np.array([[len(text), 1.0] for text in texts]), width=2, name="lengths")
@@ -48,14 +48,13 @@ def wrap(
         raise errors.InvalidValue(f"Expected a torch module or a callable, got {type(module_or_callable).__name__}.")
     width = errors.whole("width", width, at_least=1)
     module = "torch" in sys.modules and isinstance(module_or_callable, sys.modules["torch"].nn.Module)
-    count = errors.whole("rows", rows, at_least=1)
     if module:
         embed = partial(_module, module_or_callable)
         forward = inference(module_or_callable, embed)
         backend = Backend(
             prepare=_arrays,
             forward=forward,
-            rows=lambda _: count,
+            rows=_one,
             width=width,
             probe=probe,
             module=module_or_callable,
@@ -63,12 +62,16 @@ def wrap(
         )
     else:
         call = partial(_call, module_or_callable)
-        backend = Backend(prepare=_objects, forward=call, rows=lambda _: count, width=width, probe=probe)
+        backend = Backend(prepare=_objects, forward=call, rows=_one, width=width, probe=probe)
     digest = partial(sha256_of_weights, module_or_callable, name) if module else partial(sha256, name.encode())
     return Encoder(name=name, load=lambda: backend, fingerprint=digest, declared_width=width, kinds="OUTbiuf")
 
 
-def _arrays(examples: Sequence[object]) -> list[Item | None]:
+def _one(_: Item) -> int:
+    return 1
+
+
+def _arrays(examples: Sequence[object]) -> Items:
     return [_array(example) for example in examples]
 
 
@@ -82,8 +85,8 @@ def _array(example: object) -> Item | None:
     return (array.astype(np.int64),) if array.dtype.kind in "biu" else None
 
 
-def _objects(examples: Sequence[object]) -> list[Item | None]:
-    items: list[Item | None] = []
+def _objects(examples: Sequence[object]) -> Items:
+    items: Items = []
     for example in examples:
         holder = np.empty((), dtype=object)
         holder[()] = example

@@ -15,14 +15,14 @@ from reticent import errors
 from reticent.encoders.encoder import CACHE_FILE, Encoder, Features
 
 
-def encoded_with_cache(encoder: Any, inputs: Any) -> Any:
+def encoded_with_cache(encoder: Encoder, inputs: Any) -> Features:
     """Encodes inputs; an encoder with a cache folder finds there what it has encoded before, and keeps the rest.
 
     Guarantees:
       - The same bits as `encoder(inputs)`.                          test_the_cache_changes_no_bits
       - What cannot be encoded is not kept.                          test_what_cannot_be_encoded_is_not_kept
     """
-    if not isinstance(encoder, Encoder) or encoder.cache is None or encoder.content is None:
+    if encoder.cache is None or encoder.content is None:
         return encoder(inputs)
     with contextlib.closing(Cache(encoder.cache)) as cache:
         return encoder.in_chunks(inputs, partial(_fill, encoder, cache))

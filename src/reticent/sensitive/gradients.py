@@ -9,8 +9,10 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.encoders.adapters import Adapter, trainable
-from reticent.encoders.encoder import NO_MEMORY, Backend, Item, batches, like, out_of_memory, shapes, stacked, tensors
+from reticent.encoders.batches import Item, batches, shapes, stacked
+from reticent.encoders.encoder import NO_MEMORY, Backend, out_of_memory, tensors
 from reticent.encoders.packages import require
+from reticent.encoders.probes import independent, same, variants
 from reticent.gate.step import Again, Block, Floats, Ints, Parameters
 from reticent.sensitive.head import Head, Snapped, head_gradients, inside, snapped, zeros
 from reticent.sensitive.recorder import Recorder
@@ -31,6 +33,8 @@ class AdapterGradients:
       - Micro-batches have as many rows as the shape of an example says, filled up with copies, and never more than the
         encoder says.                   test_micro_batches_keep_the_encoders_limit
       - Layers that let examples influence each other are refused, on a public example. test_mixing_layers_are_refused
+      - What remembers examples or draws at random is refused, on a public example.
+                                        test_gradients_that_change_are_refused
       - Examples of a shape are computed one by one where public examples of that shape show that a gradient depends on
         its position or on the other rows. test_bits_that_depend_on_the_place_are_noticed
       - That holds also for what mixes rows below the adapted layers. test_rows_that_mix_below_the_layers_are_noticed
@@ -165,40 +169,42 @@ class AdapterGradients:
         return item
 
     def _try_in_public(self) -> None:
-        """Sends the error of one public example back; only that example may be found to contribute."""
+        """Sends the error of one public example back: it alone may contribute, before and after another one alike."""
+        one, other, *_ = variants(self._public, self._public)
         try:
-            block = stacked([self._public], 2)
-            found = self._recorded(self._adapted, block, 2, _first_row)
+            found, _, again = (
+                self._recorded(self._adapted, stacked([item], 2), 2, _first_row) for item in (one, other, one)
+            )
         except Exception as error:
             if out_of_memory(error):
                 raise MemoryError(NO_MEMORY) from None
             raise errors.InvalidValue(_ONE_BY_ONE) from error
         if any(rows[1:].any() for rows in found.values()) or not any(rows[0].any() for rows in found.values()):
             raise errors.InvalidValue(_ONE_BY_ONE)
+        if not same(list(found.values()), list(again.values())):
+            raise errors.InvalidValue(_SAME_AGAIN)
 
     def _tells_rows_apart(self, item: Item, count: int) -> bool:
         """Returns whether public examples of this shape have the same features and gradients in every position."""
-        one, other = like(self._public, item), like(self._public, item, turned=True)
 
-        def computed(beside: Sequence[Item]) -> list[Floats]:
+        def computed(block: Item) -> list[Floats]:
             seen: list[Floats] = []
 
             def back(features: Floats) -> Floats:
                 seen.append(features)
                 return _every_row(features)
 
-            gradients = self._recorded(self._adapted, stacked(beside, count), count, back)
+            gradients = self._recorded(self._adapted, block, count, back)
             return [*seen, *gradients.values()]
 
-        copies = computed([one])
-        first, last = computed([one, *[other] * (count - 1)]), computed([*[other] * (count - 1), one])
-        return all(
-            (rows == rows[0]).all() and (among[0] == rows[0]).all() and (behind[-1] == rows[0]).all()
-            for rows, among, behind in zip(copies, first, last, strict=True)
-        )
+        return independent(computed, self._public, item, count)
 
 
 _ONE_BY_ONE = "Expected an encoder whose adapted layers treat examples one by one. Use last_layer."
+_SAME_AGAIN = (
+    "Expected an encoder that remembers no examples and draws nothing at random: a public example has other gradients "
+    "after another one. Use last_layer."
+)
 
 
 class _Rows:

@@ -11,7 +11,7 @@ from reticent.gate.mechanisms import GaussianSum
 from reticent.labels import canonical
 from reticent.privacy import accounting, events
 from reticent.released.model import Encode, Model
-from reticent.sensitive.learners.learner import encoded
+from reticent.sensitive.learners.learner import encoded, encoder_of
 from reticent.sensitive.task import Task
 
 
@@ -36,6 +36,7 @@ def noisy_accuracy(
       - One person counts for as many examples as the budget says.          test_private_accuracy_bounds_persons
     """
     event = accuracy_event(gate.budget, epsilon)
+    encoder = None if encoder is None else encoder_of(encoder)
     task = gate.admit(task)
     if encoder is None:
         encoded(task.inputs, None, model.releases)  # refuses what are no features

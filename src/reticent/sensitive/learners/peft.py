@@ -187,7 +187,7 @@ def refuse_untrainable(adapter: Adapter | None, encoder: Encode | None) -> None:
     """Refuses an adapter that has nothing to adapt, before anything is spent or read."""
     if adapter is None or adapter == last_layer:
         return
-    adapter.start(trainable(_through(encoder).backend).module)
+    AdapterGradients(trainable(_through(encoder).backend), adapter, [], np.zeros(0, np.int64), 1)
 
 
 def prepared(learner: PeftEnsemble, inputs: Any, encoder: Encode | None, past: Past = ()) -> Any:
