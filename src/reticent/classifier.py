@@ -144,6 +144,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the accuracy. On private data this number is not private: publish it only for public test data."""
         right = np.array([canonical(a) == canonical(b) for a, b in zip(self.predict(X), y, strict=True)], dtype=float)
+        if not len(right):
+            raise errors.InvalidValue("Expected at least one example to measure accuracy on.")
         return float(np.average(right, weights=sample_weight))
 
     def private_score(

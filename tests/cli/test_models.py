@@ -1,11 +1,13 @@
 """Verbs for models, as a user meets them: what is printed where, and exit codes."""
 
+import csv
 import json
 import re
 
+import numpy as np
 import pytest
 
-from reticent import Budget
+from reticent import Budget, names
 from reticent.gate.ledger import Ledger
 from reticent.privacy import events, planning
 from reticent.released.ledger_file import FILE_NAME
@@ -272,3 +274,65 @@ def test_near_names_are_warned_of_in_one_line(started):
     done = reticent(*verb, "--name", "March")
     assert done.stderr.startswith("Warning: Task 'March' has nearly the name of 'march'")
     assert "in the ledger already" in refused(reticent(*verb, "--name", " march "))
+
+
+def test_predictions_keep_order_and_number_of_rows(started):
+    """A line that does not parse was left out, and each prediction after it stood beside another row."""
+    source = write_csv(started / "march.csv", ["x", "y", "z"], each=100)
+    model = ["--model", started / "model", *NUMBERS]
+    assert reticent("learn", source, *model, "--label", "code").returncode == 0
+    (started / "new.csv").write_text("a,b,c\n5,0,0\nshort\nnan,1,2\n0,5,0\ntext,0,0\ninf,0,0\n0,0,5\n")
+    assert reticent("predict", started / "new.csv", *model, "-o", started / "out.csv").returncode == 0
+    rows = [line.split(",") for line in (started / "out.csv").read_text().splitlines()]
+    assert [row[0] for row in rows] == ["row", *"1234567"]
+    assert [row[1] for row in rows[1:]] == ["x", *["<unknown>"] * 2, "y", *["<unknown>"] * 2, "z"]
+
+
+def test_csv_output_is_safe_for_spreadsheets_on_request(tmp_path):
+    hostile = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "plain"]
+    (tmp_path / "labels.txt").write_text("\n".join(hostile) + "\n")
+    init = ["init", tmp_path / "model", *BUDGET, "--encoder", "none", "--labels", tmp_path / "labels.txt"]
+    assert reticent(*init).returncode == 0
+    np.savez(tmp_path / "march.npz", x=np.tile(np.eye(5), (200, 1)), y=np.tile(hostile, 200))
+    assert reticent("learn", tmp_path / "march.npz", "--model", tmp_path / "model").returncode == 0
+    np.savez(tmp_path / "new.npz", x=np.eye(5))
+    for flag, mark in ([], ""), (["--safe-csv"], "'"):
+        predict = ["predict", tmp_path / "new.npz", "--model", tmp_path / "model", "-o", tmp_path / "out.csv", *flag]
+        assert reticent(*predict).returncode == 0
+        with (tmp_path / "out.csv").open(newline="") as file:
+            found = [row[1] for row in csv.reader(file)][1:]
+        assert found == [*(mark + label for label in hostile[:4]), "plain"]
+
+
+@pytest.mark.parametrize("name", ["[bold red]x", "a\x1b[2Jb", "a\u202eb", "f\udce9", "a\nb"])
+def test_names_of_files_are_printed_escaped(tmp_path, name):
+    """Codes of a terminal, markup and bytes that are not UTF-8."""
+    folder = tmp_path / name
+    assert reticent("init", folder, *BUDGET, "--encoder", "none").returncode == 0
+    source = write_csv(folder / f"{name}.csv", ["x", "y"], each=20)
+    learn = ["learn", source, "--model", folder, *NUMBERS, "--label", "code", "--name", "[bold]march[/]"]
+    shown = [
+        reticent(*learn),
+        reticent("report", folder),
+        reticent("ledger", folder),
+        reticent("predict", folder / "absent.csv", "--model", folder, "-o", folder / "out.csv"),
+        reticent("predict", source, "--model", folder / "absent", "-o", folder / "out.csv"),
+        reticent("init", folder, *BUDGET),
+        reticent("bench", "--list", "--out", folder),
+        reticent("report", folder / "absent"),
+    ]
+    for done in shown:
+        assert "Traceback" not in done.stderr
+        assert all(c.isprintable() or c == "\n" for c in done.stdout + done.stderr), done
+        (done.stdout + done.stderr).encode()
+    assert "[bold]march[/]" in shown[2].stdout
+    assert names.shown(name) in shown[1].stdout
+    assert len(shown[1].stdout.splitlines()) == 1
+
+
+def test_accuracy_on_nothing_is_refused(started):
+    (started / "test.csv").write_text("a,b,c,code\n")
+    done = reticent(
+        "evaluate", started / "test.csv", "--model", started / "model", *NUMBERS, "--label", "code", "--public"
+    )
+    assert "at least one example" in refused(done)

@@ -1,13 +1,17 @@
 """Images: arrays, paths and PIL images, the embedded EfficientNet-Lite0, and timm's models."""
 
+import itertools
+import os
 import re
 import sys
 import types
+import warnings
 
 import numpy as np
 import pytest
 
 from reticent import encoders, errors
+from reticent.encoders import images
 from tests.encoders.samples import assert_depends_on_the_example_alone, needs_lite0, pictures
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -105,3 +109,40 @@ def test_timm_models_run_with_their_own_preprocessing(monkeypatch):
     assert encoder.width == 6
     assert_depends_on_the_example_alone(encoder, pictures(36), alone=5)
     assert re.fullmatch("[0-9a-f]{64}", encoder.digest)
+
+
+def test_large_images_are_not_decoded(tmp_path, monkeypatch):
+    """A file of 20 KB took a gigabyte."""
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow")
+    file = tmp_path / "bomb.png"
+    image.new("1", (13_000, 13_000)).save(file)
+    assert file.stat().st_size < 50_000
+    with monkeypatch.context() as patched:
+        patched.setattr(image.Image, "load", lambda _: pytest.fail("decoded"))
+        assert images.read(file) is None
+    assert images.content(file) is None
+    image.new("RGB", (9, 7)).save(file)
+    found = images.read(file)
+    assert (found.mode, found.size) == ("RGB", (9, 7))
+    monkeypatch.setattr(images, "MOST_BYTES", 10)
+    assert images.read(file) is None
+
+
+@pytest.mark.posix
+def test_only_regular_files_are_opened(tmp_path):
+    pytest.importorskip("PIL.Image", reason="needs Pillow")
+    os.mkfifo(tmp_path / "pipe.png")
+    for path in (tmp_path / "pipe.png", "/dev/zero", tmp_path, "a\0b", "\udce9.png"):
+        assert images.read(path) is None
+
+
+def test_images_are_converted_as_before(tmp_path):
+    """What is RGB already is not copied; all else is converted."""
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow")
+    picture = image.fromarray(np.random.default_rng(0).integers(0, 255, (9, 7, 4), dtype=np.uint8))
+    for mode, kind in itertools.product(("RGB", "RGBA", "L", "P", "1"), ("PNG", "GIF", "WEBP", "BMP")):
+        picture.convert(mode).save(tmp_path / "a", kind)
+        with image.open(tmp_path / "a") as opened, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            wanted = opened.convert("RGB")
+        assert images.content(tmp_path / "a") == f"{wanted.size} ".encode() + wanted.tobytes()

@@ -1,12 +1,17 @@
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import reticent as rt
 from reticent.gate.noise import NoiseSource
+from reticent.privacy import events
+from reticent.privacy.statement import UNCOVERED, Act, Spend, Statement
 from reticent.report.model_page import model_page
+
+BUDGET = rt.Budget(epsilon=1.0, delta=1e-5)
 
 
 def trained(**settings: Any) -> rt.ContinualClassifier:
@@ -69,3 +74,19 @@ def test_page_looks_right_in_a_browser(tab, tmp_path):
     tab.open(file)
     assert tab.said == []
     assert tab.run("document.documentElement.scrollWidth") <= 400
+
+
+def test_hostile_names_are_shown_escaped():
+    """A ledger and its releases may come from somebody else, or from a version that took any name."""
+    name = "<script>x</script>\x1b[2J\u202e\udce9\n<b onclick='x'>\"*a*"
+    model, event = trained(), events.Gaussian(noise_multiplier=8.0)
+    spend = Spend(row=2, at=name, task=name, event=event, private=True, voided=name)
+    statement = Statement(budget=BUDGET, spends=(spend,), acts=(Act(row=3, at="", text=f"{UNCOVERED} {name}"),))
+    text = model_page(
+        name, releases=[replace(model.releases[0], task=name)], known=[name, ("a", name)], statement=statement
+    )
+    assert "<script" not in text
+    assert "<b " not in text
+    body = text.split("</head>")[1].split("</h1>")[1]
+    assert all(c.isprintable() or c == "\n" for c in body)
+    body.encode()

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from reticent import errors
 from reticent.budget import Budget
-from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console, fail_if
+from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console, fail_if, plain, tell
 
 
 def demo(
@@ -157,11 +157,11 @@ def bench(
         if as_json:
             typer.echo(json.dumps(shown, indent=2))
             return
-        table = Table(box=box.SIMPLE_HEAD, title=f"Experiments, with their status in {out}")
+        table = Table(box=box.SIMPLE_HEAD, title=plain(f"Experiments, with their status in {out}"))
         for heading in ("name", "shows", "data", "runs", "done", "failed", "time left on one core"):
             table.add_column(heading)
         for entry in shown:
-            table.add_row(*(str(entry[key]) for key in ("name", "title", "data", "runs", "done", "failed", "left")))
+            table.add_row(*(plain(entry[key]) for key in ("name", "title", "data", "runs", "done", "failed", "left")))
         console().print(table)
         return
     wanted = [specs.spec(n) for name in names for n in (specs.OFFLINE if name == "all" else (name,))]
@@ -176,7 +176,6 @@ def bench(
         raise errors.InvalidValue(f"Expected --page in an existing folder, got {page}.")
     if tables_only:
         Folder(out).check()
-    terminal = console()
     outcome = runner.run(
         [] if tables_only else chosen,
         data=data,
@@ -184,7 +183,7 @@ def bench(
         shown=wanted,
         workers=(os.cpu_count() or 1) if workers is None else workers,
         threads=threads,
-        say=(lambda text: None) if as_json else lambda text: terminal.print(text, highlight=False, markup=False),
+        say=(lambda text: None) if as_json else tell,
     )
     found = findings.findings(Folder(out).results())
     if page is not None:
@@ -193,17 +192,14 @@ def bench(
         typer.echo(json.dumps(pages.to_json(wanted, out, outcome), indent=2))
     else:
         for finding in found:
-            terminal.print(
-                f"{finding.data}, {finding.verdict}: {finding.claim}: {finding.measured}", highlight=False, markup=False
-            )
+            tell(f"{finding.data}, {finding.verdict}: {finding.claim}: {finding.measured}")
         others = pages.by_other_code(wanted, out)
         if others:
-            terminal.print(
+            tell(
                 f"{others} run(s) in {out} were made by other code of this version, or by unknown code; "
-                "they are shown unchanged. To make them again, choose another --out.",
-                highlight=False,
+                "they are shown unchanged. To make them again, choose another --out."
             )
-        terminal.print(f"{outcome.ran} run(s), {outcome.failed} failed. Tables: {out / 'tables'}", highlight=False)
+        tell(f"{outcome.ran} run(s), {outcome.failed} failed. Tables: {out / 'tables'}")
     fail_if(outcome.failed > 0)
 
 
@@ -229,7 +225,7 @@ def report(
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise errors.InvalidValue(f"Cannot write {file}: {error.strerror}.") from error
-    typer.echo(f"Wrote {file}.")
+    tell(f"Wrote {file}.")
 
 
 def _model_page(folder: Path) -> str:

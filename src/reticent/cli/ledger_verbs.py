@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from reticent import errors
-from reticent.cli.options import AsJson
+from reticent.cli.options import AsJson, tell
 
 
 def ledger(
@@ -61,7 +61,7 @@ def upgrade(
     from reticent.gate import upgrade as upgrades
 
     upgrades.upgrade(folder)
-    typer.echo(f"{folder} has the current format.")
+    tell(f"{folder} has the current format.")
 
 
 def anchored(folder: Path, file: Path) -> None:

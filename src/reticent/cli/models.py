@@ -191,17 +191,19 @@ def predict(
     image: Image = None,
     features: Features = None,
     top: Annotated[int, typer.Option(help="How many labels for each example.")] = 1,
+    safe_csv: Annotated[
+        bool, typer.Option("--safe-csv", help="For spreadsheets: an apostrophe before texts that begin like a formula.")
+    ] = False,
     encoder: Again = None,
     learner: Again = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict labels from releases alone.
+    """Predict labels from releases alone: one row for each example, in their order; what cannot be read is <unknown>.
 
     Example: `reticent predict new.csv --model model/ --text note -o out.csv`
     """
-    import csv
-
     from reticent.readers import Columns, read
+    from reticent.report.csv_output import write_csv
 
     if output is None and not as_json:
         raise errors.InvalidValue("Expected a place for the predictions: -o FILE.csv, or --json.")
@@ -213,13 +215,8 @@ def predict(
     if output is None:
         return
     shown = examples.inputs if text or image else range(1, len(best) + 1)
-    try:
-        with open(output, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow([text or image or "row", "label", *(f"label_{i}" for i in range(2, top + 1))])
-            writer.writerows([example, *labels] for example, labels in zip(shown, best, strict=True))
-    except OSError as error:
-        raise errors.InvalidValue(f"Cannot write {output}: {error.strerror}.") from error
+    header = [text or image or "row", "label", *(f"label_{i}" for i in range(2, top + 1))]
+    write_csv(output, header, ([example, *row] for example, row in zip(shown, best, strict=True)), safe=safe_csv)
 
 
 def evaluate(

@@ -23,6 +23,8 @@ FORMATS = (
     "GIF",
     "WEBP",
 )  # decoders that print nothing; that of TIFF does
+MOST_PIXELS = 3 << 24  # 8192 x 6144; a larger picture takes gigabytes, however small its file
+MOST_BYTES = 1 << 28  # of a file
 _CHUNK = 256
 _PIXELS = 160
 _BICUBIC = 3  # PIL.Image.Resampling.BICUBIC
@@ -78,28 +80,40 @@ def timm(name: str, *, cache: str | os.PathLike[str] | None = None) -> Encoder:
 
 
 def read(example: object) -> Any:
-    """Returns an input as an RGB image, None if it is none; a reason would reveal something about the image."""
+    """Returns an input as an RGB image, None if it is none; a reason would reveal something about the image.
+
+    Guarantees:
+      - Only regular files are opened, and size and pixels are compared with a limit before anything is decoded.
+                                                                              test_large_images_are_not_decoded
+    """
     pil = require("PIL.Image", extra=EXTRA)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a warning about one image reveals something about one person
         try:
             if isinstance(example, str | os.PathLike):
-                if not os.path.isfile(example):  # a pipe would wait for a writer
+                if not os.path.isfile(example) or os.path.getsize(example) > MOST_BYTES:  # a pipe waits for a writer
                     return None
                 with pil.open(example, formats=FORMATS) as opened:
-                    return opened.convert("RGB")
+                    return _rgb(opened)
             if (
                 isinstance(example, np.ndarray)
                 and example.dtype == np.uint8
                 and example.ndim in (2, 3)
                 and example.size
             ):
-                return pil.fromarray(example).convert("RGB")
+                return _rgb(pil.fromarray(example))
             if isinstance(example, pil.Image):
-                return example.convert("RGB")
+                return _rgb(example)
         except Exception:
             return None
     return None
+
+
+def _rgb(image: Any) -> Any:
+    if image.width * image.height > MOST_PIXELS:
+        return None
+    image.load()
+    return image if image.mode == "RGB" else image.convert("RGB")  # a copy would take as much memory again
 
 
 def content(example: object) -> bytes | None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from rich.markup import escape
 from rich.table import Table
 
-from reticent import errors
+from reticent import errors, names
 from reticent.budget import Budget
 from reticent.classifier import ContinualClassifier, load
 from reticent.encoders import minilm
@@ -96,7 +97,8 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
         f"{rounded_up(spent['epsilon'])} at delta {spent['delta']:g}, of a budget of {spent['budget']:g}."
     )
     (out / "report.html").write_text(_report(hospital, runs, released, [naive, *remedies], guesses), encoding="utf-8")
-    say(f"   Report: {out / 'report.html'}; model: {out / 'model'}; {time.monotonic() - started:.0f} s in all.")
+    places = escape(names.shown(f"   Report: {out / 'report.html'}; model: {out / 'model'}"))
+    say(f"{places}; {time.monotonic() - started:.0f} s in all.")
     return {
         "accuracy": {name: matrix.average_accuracy for name, (_, matrix) in runs.items()},
         "forgetting": {name: matrix.forgetting for name, (_, matrix) in runs.items()},

@@ -180,7 +180,7 @@ def explained(path: Path | None) -> Iterator[None]:
 
 def connect(file: Path | None, mode: str) -> sqlite3.Connection:
     """Opens the database, in memory for None."""
-    target = ":memory:" if file is None else f"file:{quote(str(file.absolute()))}?mode={mode}"
+    target = ":memory:" if file is None else f"file:{quote(os.fsencode(file.absolute()))}?mode={mode}"
     if mode == "ro" and file is not None and not file.with_name(f"{file.name}-wal").exists():
         target += "&immutable=1"  # no process is writing: leave no working files beside it
     with explained(file):

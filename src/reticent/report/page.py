@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 
+from reticent import names
+
 _FILES = resources.files("reticent.report")
 PAGE_STYLE, CHART_STYLE = ((_FILES / name).read_text(encoding="utf-8") for name in ("page.css", "chart.css"))
 _SCRIPT = (_FILES / "page.js").read_text(encoding="utf-8")
@@ -134,7 +136,7 @@ def _options(values: Mapping[str, str]) -> str:
 def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
-    return re.sub(r"(\*\*?)([^*]+)\1", r"<em>\2</em>", html.escape(str(value)))
+    return re.sub(r"(\*\*?)([^*]+)\1", r"<em>\2</em>", html.escape(names.shown(value)))
 
 
 def _kind(column: Sequence[str]) -> str:
