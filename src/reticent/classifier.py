@@ -173,12 +173,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # --- what it cost, saving
 
     def spent(self) -> dict[str, Any]:
-        """Returns what one person has lost so far, beside the budget, as plain JSON values."""
+        """Returns what one person has lost so far under the budget's adjacency, beside the budget, as JSON values."""
         statement, budget = self.statement(), self._budget()
         return {
-            "epsilon": statement.now.epsilon,
+            "epsilon": statement.epsilon,
             "budget": budget.epsilon,
             "delta": budget.delta,
+            "adjacency": str(budget.adjacency),
             "private": statement.private,
         }
 

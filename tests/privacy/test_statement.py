@@ -1,30 +1,231 @@
+import json
 import math
+import re
+from importlib import resources
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
-from reticent import Budget
-from reticent.privacy import accounting, events
-from reticent.privacy.statement import Spend, Statement, rounded_up
+from reticent import Adjacency, Budget, ContinualClassifier, PublicLabels, errors
+from reticent.cli import app
+from reticent.gate.ledger import Ledger
+from reticent.privacy import accounting, events, planning
+from reticent.privacy.rounding import exact, rounded_down, rounded_up
+from reticent.privacy.statement import Act, Spend, Statement
+from reticent.report import statement_files
+from tests.privacy.accounting.cases import EVENTS
+
+REPLACED = Budget(epsilon=1.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE)
+# Half of what gaussian_sigma(REPLACED) allows: 0.4688 under add-or-remove-one
+MARCH = events.Gaussian(noise_multiplier=2 * 3.7306317)
+
+
+def spent(event: events.Event, **facts: Any) -> Spend:
+    return Spend(**{"row": 2, "at": "2025-01-01", "task": "march", "event": event, "private": True, **facts})
 
 
 def test_statement_names_the_selection():
     event = accounting.private_selection(events.Gaussian(noise_multiplier=4.0), mean_runs=5)
-    spend = Spend(row=1, at="2025-01-01", task="tuning", event=event, private=True)
-    statement = Statement(budget=Budget(epsilon=3.0, delta=1e-5), spends=[spend])
+    statement = Statement(budget=Budget(epsilon=3.0, delta=1e-5), spends=[spent(event, task="tuning")])
     assert "PrivateSelection(run=Gaussian(" in statement.text()
     assert statement.json()["rows"][0]["event"]["run"]["kind"] == "Gaussian"
 
 
-@given(st.floats(0, 1e4))
-def test_shown_epsilon_is_never_below_the_true_one(epsilon):
-    shown = float(rounded_up(epsilon))
-    assert epsilon - 1e-10 <= shown < epsilon + 1.001e-4
+# --- rounding
+
+
+@given(st.floats(0, 1e4), st.integers(0, 8))
+def test_shown_epsilon_is_never_below_the_true_one(epsilon, digits):
+    step = 10.0**-digits
+    assert epsilon <= float(rounded_up(epsilon, digits)) < epsilon + 1.001 * step
+    assert epsilon - 1.001 * step < float(rounded_down(epsilon, digits)) <= epsilon
+
+
+@pytest.mark.parametrize(
+    ("value", "up", "down"),
+    [
+        (1.0, "1.0000", "1.0000"),
+        (1.00000000001, "1.0001", "1.0000"),
+        (0.1, "0.1000", "0.1000"),
+        (0, "0.0000", "0.0000"),
+    ],
+)
+def test_rounding_of_exact_values(value, up, down):
+    """An excess of 1e-11 was rounded away."""
+    assert (rounded_up(value), rounded_down(value)) == (up, down)
+
+
+@given(st.floats(1e-12, 99))
+def test_budgets_are_printed_exactly(epsilon):
+    """With six digits 0.1234564 became 0.123456: less than was promised."""
+    assert float(exact(epsilon)) == epsilon
+    statement = Statement(budget=Budget(epsilon=epsilon, delta=1.2345674e-6), spends=())
+    assert f"Budget      epsilon {exact(epsilon)}, delta 1.2345674e-06" in statement.text()
+    assert f"At most     epsilon {exact(epsilon)} at delta 1.2345674e-06" in statement.text()
 
 
 def test_infinite_epsilon_has_one_name():
     assert rounded_up(None) == rounded_up(math.inf) == "infinity"
-    spend = Spend(row=1, at="2025-01-01", task="leak", event=events.NonPrivate(), private=True)
-    statement = Statement(budget=Budget(epsilon=3.0, delta=1e-5), spends=[spend])
+    statement = Statement(budget=Budget(epsilon=3.0, delta=1e-5), spends=[spent(events.NonPrivate(), private=False)])
     assert "Spent now   epsilon infinity" in statement.text()
+    assert "n = 3: no bound," in statement.text()
     assert statement.json()["totals"]["now"]["epsilon"] is None
+
+
+# --- adjacency
+
+
+def test_costs_are_those_of_the_budgets_adjacency():
+    """0.4687 was printed as what one person has lost at most, under a budget of replace-one."""
+    adding, replacing = accounting.cost(MARCH, 1e-5)[:2]
+    assert (rounded_up(adding), rounded_up(replacing)) == ("0.4688", "1.0000")
+    statement = Statement(budget=REPLACED, spends=[spent(MARCH)])
+    assert "Spent now   epsilon 1.0000 at delta 1e-05 (replace-one); 0.4688 for add-or-remove-one" in statement.text()
+    assert "epsilon 1.0000 alone" in statement.text()
+    thrice = rounded_up(accounting.epsilon(accounting.repeat(MARCH, 3), 1e-5, adjacency=Adjacency.REPLACE_ONE))
+    assert f"n = 1: epsilon 1.0000, n = 3: epsilon {thrice}" in statement.text()
+    facts = statement.json()
+    assert facts["rows"][0]["epsilon"] == facts["totals"]["now"]["epsilon"] == 1.0
+    assert facts["totals"]["epsilon_by_tasks_per_person"]["3"] == float(thrice)
+    assert facts["totals"]["now"]["add_or_remove_one"] == 0.4688
+    other = Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=[spent(MARCH)])
+    assert "epsilon 0.4688 at delta 1e-05 (add-or-remove-one); 1.0000 (tight) for replace-one" in other.text()
+
+
+def test_learn_prints_what_replace_one_costs(tmp_path):
+    """The command line, `spent()` and the page of a model under a budget of replace-one."""
+    model = ContinualClassifier(labels=PublicLabels(["a", "b"]), budget=REPLACED, path=tmp_path / "model")
+    assert model.spent()["epsilon"] == 0
+    (tmp_path / "march.csv").write_text("x,z,label\n1,0,a\n0,1,b\n", encoding="utf-8")
+    learned = ["learn", "march.csv", "--model", "model", "--features", "x,z", "--label", "label"]
+    runner = CliRunner()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        said = runner.invoke(app, learned)
+        assert runner.invoke(app, ["report", "model", "--out", "page/report.html"]).exit_code  # no such folder
+        assert runner.invoke(app, ["report", "model"]).exit_code == 0
+    assert "one person has lost at most epsilon 1.0000 of 1 at delta 1e-05 (replace-one)." in said.output
+    assert 0.999 < model.spent()["epsilon"] <= 1
+    assert model.spent()["adjacency"] == "replace-one"
+    page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
+    assert "lost at most epsilon 1.0000 at delta 1e-05 (replace-one), of a budget of 1." in page
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_a_calibrated_spend_costs_the_budget_and_not_more(adjacency):
+    """Searches end just above; where the budget holds, the statement says the budget."""
+    for epsilon in (0.1, 0.7, 1.0, 8.0):
+        budget = Budget(epsilon=epsilon, delta=1e-5, adjacency=adjacency, tasks_per_person=2)
+        joint = planning.joint_gaussian(budget, 0.1)
+        statement = Statement(budget=budget, spends=[spent(joint), spent(joint, row=3, task="april")])
+        assert 0.99 * epsilon < statement.epsilon <= epsilon
+        assert statement.json()["totals"]["now"]["epsilon"] <= float(rounded_up(epsilon))
+
+
+def test_tasks_without_a_bound_are_said_in_words():
+    """Three tasks expose a new label with three times the chance: beyond delta no epsilon holds."""
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    joint = planning.joint_gaussian(budget, 0.1)
+    statement = Statement(budget=budget, spends=[spent(joint)])
+    wider = rounded_up(accounting.epsilon(accounting.repeat(joint, 3), 6e-5))
+    shown = f"n = 3: no bound at this delta, epsilon {wider} at delta {exact(6 * 1e-5)}, "
+    assert f"n = 1: epsilon 1.0000, {shown}" in statement.text()
+    assert "infinity" not in statement.text()
+    assert statement.json()["totals"]["epsilon_by_tasks_per_person"]["3"] is None
+
+
+# --- the JSON
+
+SCHEMA = json.loads((resources.files("reticent.privacy") / "privacy_statement.schema.json").read_text("utf-8"))
+KINDS: dict[str, Any] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "number": (int, float),
+    "integer": int,
+}
+
+
+def faults(value: object, rule: dict[str, Any], at: str = "") -> list[str]:
+    """What of a value its schema refuses; every keyword that the schema uses is known here."""
+    known = {"$schema", "$defs", "title", "description", "type", "properties", "required", "additionalProperties"}
+    known |= {"items", "enum", "const", "pattern", "minimum", "exclusiveMinimum", "$ref"}
+    assert set(rule) <= known, set(rule) - known
+    if "$ref" in rule:
+        return faults(value, SCHEMA["$defs"][rule["$ref"].removeprefix("#/$defs/")], at)
+    found = []
+    kinds = rule.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if value is None and "null" in kinds:
+        return []
+    plain = [kind for kind in kinds if kind != "null"]
+    if plain and not any(isinstance(value, KINDS[k]) and isinstance(value, bool) == (k == "boolean") for k in plain):
+        return [f"{at}: {value!r} is no {plain}"]
+    if ("const" in rule and value != rule["const"]) or ("enum" in rule and value not in rule["enum"]):
+        found.append(f"{at}: {value!r}")
+    if "pattern" in rule and not re.search(rule["pattern"], str(value)):
+        found.append(f"{at}: {value!r}")
+    if isinstance(value, int | float) and (
+        value < rule.get("minimum", value) or value <= rule.get("exclusiveMinimum", -1)
+    ):
+        found.append(f"{at}: {value!r}")
+    if isinstance(value, list) and "items" in rule:
+        found += [fault for i, item in enumerate(value) for fault in faults(item, rule["items"], f"{at}/{i}")]
+    if isinstance(value, dict):
+        found += [f"{at}: no {name}" for name in rule.get("required", ()) if name not in value]
+        other = rule.get("additionalProperties", True)
+        for name, part in value.items():
+            inner = rule.get("properties", {}).get(name, other)
+            if inner is False:
+                found.append(f"{at}: {name} is not in the schema")
+            elif isinstance(inner, dict):
+                found += faults(part, inner, f"{at}/{name}")
+    return found
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_statements_follow_their_schema(adjacency):
+    budget = Budget(epsilon=3.0, delta=1e-5, adjacency=adjacency, tasks_per_person=2)
+    spends = [spent(event, row=row, task=f"task {row}") for row, event in enumerate(EVENTS[:4], start=2)]
+    spends += [
+        spent(events.NonPrivate(), private=False),
+        spent(MARCH, voided="never drawn"),
+        spent(MARCH, published=True),
+    ]
+    full = Statement(
+        budget=budget, spends=spends, acts=[Act(row=9, at="2025-01-02", text="one")], identity="0" * 32, head="a" * 64
+    )
+    for statement in (full, Statement(budget=budget, spends=()), Ledger.create(None, budget).statement()):
+        facts = statement.json()
+        assert faults(json.loads(json.dumps(facts, allow_nan=False)), SCHEMA) == []
+    changed = json.loads(json.dumps(full.json()))
+    changed["budget"]["adjacency"], changed["rows"][0]["epsilon"], changed["extra"] = "any", "1", 1
+    del changed["totals"]["now"]
+    assert len(faults(changed, SCHEMA)) == 4  # the checker itself
+
+
+def test_statement_files_state_the_same(tmp_path):
+    with Ledger.create(tmp_path, REPLACED) as ledger:
+        ledger.spend(MARCH, task="march", private=False)
+        statement = ledger.statement()
+    said = CliRunner().invoke(app, ["ledger", str(tmp_path), "-o", str(tmp_path / "signed" / "2025")])
+    assert said.exit_code == 0
+    folder = tmp_path / "signed" / "2025"
+    assert sorted(path.name for path in folder.iterdir()) == [statement_files.JSON, statement_files.TEXT]
+    text = (folder / statement_files.TEXT).read_text(encoding="utf-8")
+    facts = json.loads((folder / statement_files.JSON).read_text(encoding="utf-8"))
+    assert text == said.output
+    assert facts == statement.json()
+    for number in (facts["totals"]["now"]["epsilon"], facts["totals"]["now"]["add_or_remove_one"]):
+        assert f"{number:.4f}" in text
+    assert facts["ledger"]["head"] in text
+    assert facts["ledger"]["identity"] in text
+    assert all(each["says"] in text for each in facts["assumptions"])
+    assert facts["private"] is False
+    assert "NOT PRIVATE" in text
+    refused = CliRunner().invoke(app, ["ledger", str(tmp_path), "-o", str(folder / statement_files.TEXT)])
+    assert isinstance(refused.exception, errors.InvalidValue)

@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
@@ -14,6 +14,9 @@ from rich.table import Table
 from reticent import errors
 from reticent.budget import Budget
 from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console, fail_if, plain, tell
+
+if TYPE_CHECKING:
+    from reticent.privacy.statement import Statement
 
 
 def demo(
@@ -209,34 +212,41 @@ def report(
 ) -> None:
     """Write one self-contained HTML page: results of a benchmark, or releases and ledger of a model.
 
+    Beside the page of a model its privacy statement is written too, as text and as JSON.
+
     Example: `reticent report results/`
     """
     from reticent.released import store
     from reticent.released.ledger_file import FILE_NAME
 
     if any((folder / name).exists() for name in (store.MANIFEST, FILE_NAME)):
-        text = _model_page(folder)
+        text, statement = _model_page(folder)
     else:
         from reticent.lab.bench import pages
 
-        text = pages.report(folder)
+        text, statement = pages.report(folder), None
     file = folder / "report.html" if out is None else out
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise errors.InvalidValue(f"Cannot write {file}: {error.strerror}.") from error
+    if statement is not None:
+        from reticent.report import statement_files
+
+        statement_files.write(file.parent, statement)
     tell(f"Wrote {file}.")
 
 
-def _model_page(folder: Path) -> str:
-    """Returns the page of a model directory, read without its encoder and its learner."""
+def _model_page(folder: Path) -> "tuple[str, Statement]":
+    """Returns the page of a model directory, read without its encoder and its learner, and its statement."""
     from reticent.directory import Directory
     from reticent.released.sums import Sums
     from reticent.report.model_page import model_page
 
     directory = Directory.open(folder, rule=Sums())  # nothing is predicted: any rule will do
-    model = directory.model
-    return model_page("A model", releases=model.releases, known=model.labels.labels, statement=directory.statement())
+    model, statement = directory.model, directory.statement()
+    page = model_page("A model", releases=model.releases, known=model.labels.labels, statement=statement)
+    return page, statement
 
 
 def _command() -> str:

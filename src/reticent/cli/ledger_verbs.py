@@ -21,6 +21,10 @@ def ledger(
     key: Annotated[
         Path | None, typer.Option(help="Ed25519 key: public to verify --check, private to sign --anchor.")
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A folder for privacy_statement.txt and privacy_statement.json."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the privacy statement: what was spent, on what, under which assumptions.
@@ -48,6 +52,10 @@ def ledger(
             note = anchors.of(book)
             anchors.write(anchor, note if key is None else note.signed_by(key))
         statement = book.statement()
+    if output is not None:
+        from reticent.report import statement_files
+
+        statement_files.write(output, statement)
     typer.echo(json.dumps(statement.json(), indent=2) if as_json else statement.text())
 
 

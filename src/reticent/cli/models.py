@@ -11,7 +11,7 @@ from reticent.budget import Budget
 from reticent.cli import ledger_verbs
 from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console
 from reticent.privacy import planning
-from reticent.privacy.statement import rounded_up
+from reticent.privacy.rounding import exact, rounded_up
 
 Model = Annotated[Path, typer.Option(help="The model directory.")]
 Text = Annotated[str | None, typer.Option(help="Column with texts.")]
@@ -180,7 +180,8 @@ def learn(
     typer.echo(
         f"Learned {task}. {facts['labels_known']} label(s) known; one person has lost at most epsilon ", nl=False
     )
-    typer.echo(f"{rounded_up(facts['epsilon'])} of {facts['budget']:g} at delta {facts['delta']:g}.")
+    budget = f"{exact(facts['budget'])} at delta {exact(facts['delta'])}"
+    typer.echo(f"{rounded_up(facts['epsilon'])} of {budget} ({facts['adjacency']}).")
 
 
 def predict(

@@ -18,6 +18,7 @@ from reticent.budget import Budget
 from reticent.numerics.files import sync_folder
 from reticent.privacy import accounting, events
 from reticent.privacy.events import Event
+from reticent.privacy.rounding import exact
 from reticent.privacy.statement import Spend
 from reticent.released.account import Account
 from reticent.released.ledger_file import APPLICATION, FILE_NAME, VERSION, LedgerFile, connect, explained
@@ -107,9 +108,9 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             if not self._affordable(event, task):
                 budget = self.budget
                 raise errors.BudgetExceeded(
-                    f"Task {task!r} would cost more than the budget of epsilon {budget.epsilon:g}, delta "
-                    f"{budget.delta:g} allows one person; nothing was spent. Use more noise, or a new task name if "
-                    "these are data of other persons."
+                    f"Task {task!r} would cost more than the budget of epsilon {exact(budget.epsilon)}, delta "
+                    f"{exact(budget.delta)} allows one person; nothing was spent. Use more noise, or a new task name "
+                    "if these are data of other persons."
                 )
             return self._append("spend", body)
 

@@ -23,7 +23,7 @@ from reticent.lab.evaluation import AccuracyMatrix
 from reticent.labels import Taxonomy
 from reticent.policies import PublicLabels, ReleasedLabels
 from reticent.privacy import planning, selection
-from reticent.privacy.statement import rounded_up
+from reticent.privacy.rounding import exact, rounded_up
 from reticent.report import figures, page, svg, terminal
 from reticent.sensitive.learners.cosine import Cosine
 
@@ -94,7 +94,7 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
     spent = again.spent()
     say(
         f"[bold]5. The price.[/] {len(hospital.data.chapter_names)} tasks; one person has lost at most epsilon "
-        f"{rounded_up(spent['epsilon'])} at delta {spent['delta']:g}, of a budget of {spent['budget']:g}."
+        f"{rounded_up(spent['epsilon'])} at delta {exact(spent['delta'])}, of a budget of {exact(spent['budget'])}."
     )
     (out / "report.html").write_text(_report(hospital, runs, released, [naive, *remedies], guesses), encoding="utf-8")
     places = escape(names.shown(f"   Report: {out / 'report.html'}; model: {out / 'model'}"))

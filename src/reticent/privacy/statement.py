@@ -10,8 +10,11 @@ from reticent import names
 from reticent.budget import Adjacency, Budget
 from reticent.privacy import accounting, events
 from reticent.privacy.events import Event
+from reticent.privacy.rounding import exact, rounded_up
 
+FORMAT, VERSION = "reticent privacy statement", 1  # of the JSON
 ORDERS_SHOWN = (1, 3, 12)
+NOT_PRIVATE = "NOT PRIVATE: noise was drawn from a seeded source, or something was published without privacy."
 UNCOVERED = "tuning not covered"  # how an act begins that the guarantee does not hold for
 
 
@@ -70,7 +73,7 @@ class Statement:
 
     @property
     def private(self) -> bool:
-        """False as soon as one row was drawn from a seeded source."""
+        """False as soon as one row was drawn from a seeded source or published without privacy."""
         return all(spend.private for spend in self.spends)
 
     @property
@@ -80,18 +83,46 @@ class Statement:
 
     @cached_property
     def now(self) -> accounting.Cost:
-        """What one person has lost so far at the budget's delta."""
-        return accounting.stream_cost(list(self.tasks.values()), self.budget.delta, self.budget.tasks_per_person)
+        """What one person has lost so far at the budget's delta, under both adjacencies."""
+        return self._cost(list(self.tasks.values()), self.budget.tasks_per_person, self.budget.delta)
 
-    def if_in(self, tasks_per_person: int) -> float:
-        """Returns epsilon for a person in that many tasks like those spent so far."""
-        kinds = list(dict.fromkeys(self.tasks.values()))
-        return accounting.stream_cost(kinds * tasks_per_person, self.budget.delta, tasks_per_person).epsilon
+    @property
+    def epsilon(self) -> float:
+        """What one person has lost so far at the budget's delta and under its adjacency, rounded up."""
+        return self.now.under(self.budget.adjacency)
+
+    def if_in(self, tasks_per_person: int, *, delta: float | None = None) -> float:
+        """Returns epsilon for a person in that many tasks like those spent so far, under the budget's adjacency."""
+        kinds = list(dict.fromkeys(self.tasks.values())) * tasks_per_person
+        return self._cost(kinds, tasks_per_person, delta or self.budget.delta).under(self.budget.adjacency)
+
+    def price(self, spend: Spend) -> float:
+        """Returns epsilon of one spend by itself, at the budget's delta and under its adjacency."""
+        return self._prices[spend.event]
+
+    @cached_property
+    def _prices(self) -> dict[Event, float]:
+        kinds, budget = {spend.event for spend in self.spends}, self.budget
+        return {kind: self._cost([kind], 1, budget.delta).under(budget.adjacency) for kind in kinds}
+
+    def _cost(self, tasks: list[Event], order: int, delta: float) -> accounting.Cost:
+        """What a stream costs. A search ends just above what it looks for; where the budget holds, it is the budget."""
+        cost, budget = accounting.stream_cost(tasks, delta, order), self.budget
+        above = cost.under(budget.adjacency) - budget.epsilon
+        if delta != budget.delta or not 0 < above < 1e-6 * budget.epsilon:
+            return cost
+        reached = accounting.stream_delta(tasks, budget.epsilon, order, adjacency=budget.adjacency)
+        return cost if reached > delta else cost.at_most(budget.epsilon, budget.adjacency)
 
     def json(self) -> dict[str, Any]:
-        """Returns the statement as plain JSON values; infinite costs are null."""
+        """Returns the statement as plain JSON values, as `privacy_statement.schema.json` describes them.
+
+        Costs are under the budget's adjacency and rounded up, as in the text; infinite ones are null.
+        """
         budget = self.budget
         return {
+            "format": FORMAT,
+            "version": VERSION,
             "private": self.private,
             "not_covered": self.not_covered,
             "ledger": {"identity": self.identity, "head": self.head},
@@ -102,7 +133,7 @@ class Statement:
                     "at": spend.at,
                     "task": spend.task,
                     "event": events.to_json(spend.event),
-                    "epsilon": _finite(accounting.epsilon(spend.event, budget.delta)),
+                    "epsilon": _number(self.price(spend)),
                     "private": spend.private,
                     "published": spend.published,
                     "voided": spend.voided,
@@ -112,53 +143,55 @@ class Statement:
             "acts": [{"row": act.row, "at": act.at, "act": act.text} for act in self.acts],
             "totals": {
                 "now": {
-                    "epsilon": _finite(self.now.epsilon),
-                    "replace_one": _finite(self.now.replace_one),
+                    "epsilon": _number(self.epsilon),
+                    "delta": budget.delta,
+                    "add_or_remove_one": _number(self.now.epsilon),
+                    "replace_one": _number(self.now.replace_one),
                     "replace_one_bound": _tightness(self.now),
                 },
                 "at_most": {"epsilon": budget.epsilon, "delta": budget.delta},
-                "epsilon_by_tasks_per_person": {str(n): _finite(self.if_in(n)) for n in ORDERS_SHOWN},
+                "epsilon_by_tasks_per_person": {str(n): _number(self.if_in(n)) for n in ORDERS_SHOWN},
             },
-            "assumptions": self.assumptions(),
+            "assumptions": [{"about": about, "says": says} for about, says in self.assumptions().items()],
         }
 
-    def assumptions(self) -> list[str]:
+    def assumptions(self) -> dict[str, str]:
         """Returns what the guarantee rests on, one sentence each."""
         budget = self.budget
         change = {
             Adjacency.ADD_OR_REMOVE_ONE: "adding or removing everything one person contributed",
             Adjacency.REPLACE_ONE: "replacing everything one person contributed; the number of examples is public",
         }[budget.adjacency]
-        return [
-            f"Neighbouring data sets differ by {change}.",
-            f"One person appears in at most {budget.tasks_per_person} task(s) "
+        return {
+            "neighbours": f"Neighbouring data sets differ by {change}.",
+            "contributions": f"One person appears in at most {budget.tasks_per_person} task(s) "
             f"and contributes at most {budget.examples_per_person} example(s) to a task.",
-            "Which task an example belongs to depends on that example alone.",
-            "Running time, memory use and who may read the raw data are outside the guarantee.",
-        ]
+            "tasks": "Which task an example belongs to depends on that example alone.",
+            "outside": "Running time, memory use and who may read the raw data are outside the guarantee.",
+        }
 
     def text(self) -> str:
         """Returns the statement as text."""
         budget = self.budget
         lines = ["Privacy statement"]
-        if not self.private:
-            lines += ["", "NOT PRIVATE: noise was drawn from a seeded source. Do not publish these releases."]
-        if self.not_covered:
-            lines += ["", *(f"NOT COVERED: {sentence}" for sentence in self.not_covered)]
+        lines += [] if self.private else ["", f"{NOT_PRIVATE} Do not publish these releases."]
+        lines += ["", *(f"NOT COVERED: {sentence}" for sentence in self.not_covered)] if self.not_covered else []
+        of_budget, at = f"epsilon {exact(budget.epsilon)}", f"at delta {exact(budget.delta)}"
+        other = f"{rounded_up(self.now.replace_one)} ({_tightness(self.now)}) for replace-one"
+        if budget.adjacency is Adjacency.REPLACE_ONE:
+            other = f"{rounded_up(self.now.epsilon)} for add-or-remove-one"
         lines += [
             "",
-            f"Budget      epsilon {budget.epsilon:g}, delta {budget.delta:g}, {budget.adjacency}: what one person may",
+            f"Budget      {of_budget}, delta {exact(budget.delta)}, {budget.adjacency}: what one person may",
             "            lose over the whole stream. A spend beyond it is refused.",
-            f"Spent now   epsilon {rounded_up(self.now.epsilon)} at delta {budget.delta:g} (add-or-remove-one); "
-            f"{rounded_up(self.now.replace_one)} ({_tightness(self.now)}) for replace-one",
-            f"At most     epsilon {budget.epsilon:g} at delta {budget.delta:g}, however many tasks follow",
-            "If a person were in n such tasks: "
-            + ", ".join(f"n = {n}: epsilon {rounded_up(self.if_in(n))}" for n in ORDERS_SHOWN),
+            f"Spent now   epsilon {rounded_up(self.epsilon)} {at} ({budget.adjacency}); {other}",
+            f"At most     {of_budget} {at}, however many tasks follow",
+            f"If a person were in n such tasks: {', '.join(map(self._in_tasks, ORDERS_SHOWN))}",
             *([f"Ledger      {self.identity or 'without identity, of an earlier format'}"] if self.head else []),
             *([f"Head        {self.head}"] if self.head else []),
             "",
             "Assumptions",
-            *(f"  - {sentence}" for sentence in self.assumptions()),
+            *(f"  - {sentence}" for sentence in self.assumptions().values()),
             "",
             "Spends" if self.spends else "Spends: none yet",
         ]
@@ -166,7 +199,7 @@ class Statement:
             marks = [] if spend.private else ["NOT PRIVATE"]
             marks += ["published"] if spend.published else []
             marks += [f"voided: {names.shown(spend.voided)}"] if spend.voided is not None else []
-            price = rounded_up(accounting.epsilon(spend.event, budget.delta))
+            price = rounded_up(self.price(spend))
             note = f"  [{'; '.join(marks)}]" if marks else ""
             start = f"  {spend.row:>4}  {names.shown(spend.at)}  {names.shown(spend.task)}"
             lines.append(f"{start}: {spend.event}, epsilon {price} alone{note}")
@@ -175,23 +208,21 @@ class Statement:
             lines += [f"  {act.row:>4}  {names.shown(act.at)}  {names.shown(act.text)}" for act in self.acts]
         return "\n".join(lines)
 
+    def _in_tasks(self, n: int) -> str:
+        """What a person in n tasks loses. Exposures of new labels add up: beyond delta no epsilon bounds them."""
+        reached = self.if_in(n)
+        if math.isfinite(reached):
+            return f"n = {n}: epsilon {rounded_up(reached)}"
+        more = min(2 * n * self.budget.delta, 0.5)
+        wider = self.if_in(n, delta=more) if more > self.budget.delta else math.inf
+        if math.isinf(wider):
+            return f"n = {n}: no bound"
+        return f"n = {n}: no bound at this delta, epsilon {rounded_up(wider)} at delta {exact(more)}"
+
 
 def _tightness(cost: accounting.Cost) -> str:
-    return "tight" if cost.replace_one_is_tight else "two-step group bound"
+    return "tight" if cost.replace_one_is_tight else "upper bound"
 
 
-def rounded_up(epsilon: float | None) -> str:
-    """Returns an epsilon as text, rounded up to four decimals; None is infinity, as in JSON.
-
-    An excess of less than 1e-10 is taken for the rounding of float64.
-
-    >>> rounded_up(0.99991), rounded_up(1.0), rounded_up(None)
-    ('1.0000', '1.0000', 'infinity')
-    """
-    if epsilon is None or math.isinf(epsilon):
-        return "infinity"
-    return f"{math.ceil(epsilon * 1e4 - 1e-6) / 1e4:.4f}"
-
-
-def _finite(value: float) -> float | None:
-    return None if math.isinf(value) else value
+def _number(epsilon: float) -> float | None:
+    return None if math.isinf(epsilon) else float(rounded_up(epsilon))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from reticent.privacy.statement import rounded_up
+from reticent.privacy.rounding import exact, rounded_up
 from reticent.report import curves, figures, groups, page, seeds, spends, svg
 from reticent.report.groups import Group
 
@@ -243,7 +243,7 @@ def _spent(group: Group) -> tuple[str, str]:
     epsilons = [s["epsilon"] for s in spent if s.get("epsilon") is not None]
     deltas = [s["delta"] for s in spent if s.get("delta") is not None]
     most = max(epsilons) if len(epsilons) == len(spent) else None
-    return rounded_up(most), f"{max(deltas):g}" if deltas else ""
+    return rounded_up(most), exact(max(deltas)) if deltas else ""
 
 
 def _seconds(group: Group, part: str) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Collection, Sequence
 
 from reticent.labels import Label
 from reticent.privacy import events
-from reticent.privacy.statement import Statement, rounded_up
+from reticent.privacy.rounding import exact, rounded_up
+from reticent.privacy.statement import NOT_PRIVATE, Statement
 from reticent.released.release import Release
 from reticent.report import page, spends
 
@@ -26,15 +27,16 @@ def model_page(title: str, *, releases: Sequence[Release], known: Collection[Lab
         >>> "Nothing was released yet" in model_page("A model", releases=[], known=["a", "b"], statement=statement)
         True
     """
-    budget, now = statement.budget, rounded_up(statement.now.epsilon)
-    warnings = [] if statement.private else ["NOT PRIVATE: noise was drawn from a seeded source."]
+    budget, now = statement.budget, rounded_up(statement.epsilon)
+    warnings = [] if statement.private else [NOT_PRIVATE]
     warnings += [f"NOT COVERED: {sentence}" for sentence in statement.not_covered]
     return page.page(
         title,
         [
             page.paragraph(
                 f"{len(releases)} release(s); {len(known)} label(s) known. One person has lost at most "
-                f"epsilon {now} at delta {budget.delta:g}, of a budget of {budget.epsilon:g}."
+                f"epsilon {now} at delta {exact(budget.delta)} ({budget.adjacency}), of a budget of "
+                f"{exact(budget.epsilon)}."
             ),
             *(page.paragraph(text, kind="warn") for text in warnings),
             page.section("Releases", [_releases(releases, known)]),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reticent.privacy.statement import rounded_up
+from reticent.privacy.rounding import rounded_up
 from reticent.report import page
 
 

@@ -8,12 +8,15 @@ from rich import box
 from rich.table import Table
 
 from reticent.privacy import planning
+from reticent.privacy.rounding import exact, rounded_up
 
 
 def plan_table(plans: Sequence[planning.Plan]) -> Table:
     """Shows every mechanism of a plan, and the bound for any."""
     first = plans[0]
-    table = Table(box=box.SIMPLE_HEAD, title=f"Releasing labels at epsilon {first.epsilon:g}, delta {first.delta:g}")
+    table = Table(
+        box=box.SIMPLE_HEAD, title=f"Releasing labels at epsilon {exact(first.epsilon)}, delta {exact(first.delta)}"
+    )
     table.add_column("mechanism", no_wrap=True)
     table.add_column("threshold", justify="right")
     for c in first.classes:
@@ -28,11 +31,11 @@ def plan_table(plans: Sequence[planning.Plan]) -> Table:
             *(probability(c.release_probability) for c in p.classes),
             str(p.smallest_class_50),
             str(p.smallest_class_99),
-            "-" if p.sigma is None else f"{p.sigma:.4f}",
+            "-" if p.sigma is None else rounded_up(p.sigma),
             price,
         )
-    bounds = [probability(c.upper_bound) for c in first.classes]
-    public = f"{first.sigma_without_labels:.4f}"
+    bounds = [_at_most(c.upper_bound) for c in first.classes]
+    public = rounded_up(first.sigma_without_labels)
     table.add_row("any, at most", "", *bounds, "", "", public, "labels public", style="dim")
     return table
 
@@ -54,7 +57,7 @@ def plan_notes(chosen: planning.Plan, tasks: int, *, asked: bool) -> list[str]:
         )
         notes.append(f"Known after {tasks} tasks with as many examples in each ({chosen.mechanism}): {spread}.")
         if chosen.sigma is not None:
-            notes.append(f"A sum over {tasks} tasks carries noise {chosen.sigma * math.sqrt(tasks):.4f}.")
+            notes.append(f"A sum over {tasks} tasks carries noise {rounded_up(chosen.sigma * math.sqrt(tasks))}.")
     return notes
 
 
@@ -67,7 +70,7 @@ def training_table(plan: planning.TrainingPlan) -> Table:
         f"{plan.rate:g}",
         str(plan.steps),
         f"{plan.batch:g}",
-        f"{plan.noise_multiplier:.4f}",
+        rounded_up(plan.noise_multiplier),
         f"{plan.noise_per_example:.4f}",
         f"{plan.signal:.1f}",
     )
@@ -134,3 +137,8 @@ def probability(value: float) -> str:
     if value in (0.0, 1.0) or 1e-4 <= value <= 1 - 1e-4:
         return f"{value:.4f}"
     return f"{value:.1e}" if value < 0.5 else f"1 - {1 - value:.0e}"
+
+
+def _at_most(value: float) -> str:
+    """Shows a bound on a probability, rounded up."""
+    return rounded_up(value) if value >= 1e-4 else f"{1.06 * value:.1e}"  # two digits round by 5 % at most

@@ -181,7 +181,7 @@ def spent(run: Run, model: ContinualClassifier) -> dict[str, Any]:
     """Returns the ledger of a run and its total cost; None where that is infinite."""
     statement = model.statement()
     return {
-        "epsilon": None if run.spends_without_limit else statement.now.epsilon,
+        "epsilon": None if run.spends_without_limit else statement.epsilon,
         "delta": DELTA,
         "statement": statement.text(),
         "ledger": statement.json()["rows"],

@@ -19,6 +19,16 @@ class Cost(NamedTuple):
     replace_one: float
     replace_one_is_tight: bool
 
+    def under(self, adjacency: Adjacency) -> float:
+        """Returns epsilon under one of them."""
+        return self.replace_one if adjacency is Adjacency.REPLACE_ONE else self.epsilon
+
+    def at_most(self, epsilon: float, adjacency: Adjacency) -> "Cost":
+        """Returns the cost where epsilon under one of them is known to be no more than this."""
+        if adjacency is Adjacency.REPLACE_ONE:
+            return self._replace(replace_one=min(epsilon, self.replace_one))
+        return self._replace(epsilon=min(epsilon, self.epsilon))
+
 
 def cost(event: Event, delta: float) -> Cost:
     """Returns epsilon under add-or-remove-one, and under replace-one with whether that bound is tight.

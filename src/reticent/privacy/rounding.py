@@ -1,0 +1,40 @@
+"""Numbers as text, rounded towards privacy: what is lost at most is rounded up, what is lost at least down."""
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+
+def rounded_up(value: float | None, digits: int = 4) -> str:
+    """Returns a number as text that is never below it; None is infinity, as in JSON.
+
+    Guarantees: read back, the text is at least the number.    test_shown_epsilon_is_never_below_the_true_one
+
+    >>> rounded_up(0.93731), rounded_up(1.0), rounded_up(None)
+    ('0.9374', '1.0000', 'infinity')
+    """
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def rounded_down(value: float | None, digits: int = 4) -> str:
+    """Returns a number as text that is never above it; None is infinity.
+
+    >>> rounded_down(0.93739), rounded_down(0.1)
+    ('0.9373', '0.1000')
+    """
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def exact(value: float) -> str:
+    """Returns a number as it was given, with all its digits: a budget is rounded in neither direction.
+
+    >>> exact(1.0), exact(1e-5), exact(0.1234564)
+    ('1', '1e-05', '0.1234564')
+    """
+    return repr(float(value)).removesuffix(".0")
+
+
+def _rounded(value: float | None, digits: int, way: str) -> str:
+    if value is None or math.isinf(value):
+        return "infinity"
+    # of the digits that Python writes: they name this number and no other, so that 0.1 stays 0.1
+    return f"{Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), rounding=way):f}"
