@@ -19,7 +19,7 @@ from reticent import Adjacency, Budget, errors
 from reticent.gate.ledger import Ledger
 from reticent.privacy import accounting, events
 from reticent.privacy.rounding import rounded_up
-from reticent.released.ledger_file import FILE_NAME, LedgerFile
+from reticent.released.ledger_file import FILE_NAME, SCHEMA, LedgerFile
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
@@ -257,6 +257,8 @@ def test_edited_row_is_noticed(folder, edit):
         db.execute("DROP TRIGGER no_update")
         db.execute("DROP TRIGGER no_delete")
         db.execute(edit)
+        for trigger in SCHEMA[1:]:
+            db.execute(trigger)
     db.close()
     with pytest.raises(errors.LedgerError, match="edited or damaged"):
         Ledger.open(folder)

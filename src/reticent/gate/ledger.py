@@ -21,13 +21,7 @@ from reticent.privacy.events import Event
 from reticent.privacy.rounding import exact
 from reticent.privacy.statement import Spend
 from reticent.released.account import Account
-from reticent.released.ledger_file import APPLICATION, FILE_NAME, VERSION, LedgerFile, connect, explained
-
-_SCHEMA = """
-CREATE TABLE entries (row INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, chain TEXT NOT NULL) STRICT;
-CREATE TRIGGER no_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
-CREATE TRIGGER no_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
-"""
+from reticent.released.ledger_file import APPLICATION, FILE_NAME, SCHEMA, VERSION, LedgerFile, connect, explained
 
 
 class Ledger(LedgerFile):
@@ -84,7 +78,7 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
     def _lay_out(self, budget: Budget, settings: Mapping[str, Any] | None) -> None:
         with explained(self._path):
             self._db.execute("BEGIN IMMEDIATE")
-            for statement in _SCHEMA.strip().splitlines():
+            for statement in SCHEMA:
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA application_id = {APPLICATION}")
             self._db.execute(f"PRAGMA user_version = {VERSION}")

@@ -17,6 +17,8 @@ from urllib.parse import quote
 
 from reticent import errors
 from reticent.budget import Budget
+from reticent.numerics import databases
+from reticent.numerics.reading import MEGABYTE
 from reticent.privacy.statement import Statement
 from reticent.released.account import Account
 
@@ -24,6 +26,13 @@ FILE_NAME = "ledger.sqlite"
 VERSION = 2
 FIRST_VERSION = 1  # without identity, settings and releases; readable, and upgraded before it is written to
 APPLICATION = 0x52544E54
+SCHEMA = (  # the same to the letter in every ledger ever written
+    "CREATE TABLE entries "
+    "(row INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, chain TEXT NOT NULL) STRICT",
+    "CREATE TRIGGER no_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
+    "CREATE TRIGGER no_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
+)
+_MOST_BYTES, _LONGEST_ROW = 1024 * MEGABYTE, 64 * MEGABYTE
 LOOKS = 3  # before a ledger that cannot be read counts as damaged
 
 
@@ -33,6 +42,8 @@ class LedgerFile:
     Guarantees:
       - An edit that does not recompute the chain is noticed.                     test_edited_row_is_noticed
       - Reading changes nothing in the folder.  test_reading_changes_nothing_in_the_folder
+      - Other triggers, views or tables in the file are refused before any row is read.
+                                                                                  test_a_strange_schema_is_refused
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path | None, known: Account | None = None) -> None:
@@ -132,6 +143,10 @@ class LedgerFile:
         (application,) = self._db.execute("PRAGMA application_id").fetchone()
         if application != APPLICATION:
             raise errors.LedgerError(f"{self._path} is not a reticent ledger. Restore it from a backup.")
+        if not databases.has_schema(self._db, SCHEMA):
+            raise errors.LedgerError(
+                f"{self._path} has other tables or triggers than a ledger. Restore it from a backup."
+            )
         if self.version > VERSION:
             raise errors.LedgerError(
                 f"{self._path} was written by a newer version (format {self.version}, known: {VERSION}). "
@@ -151,6 +166,8 @@ class LedgerFile:
         account = self._account
         query = "SELECT row, kind, body, chain FROM entries WHERE row > ? ORDER BY row"
         for row, kind, text, chain in self._db.execute(query, (account.rows,)):
+            if not isinstance(kind, str) or not isinstance(text, str):  # a page may hold what its table forbids
+                raise errors.LedgerError(f"{self._path} is damaged (types of a row). Restore it from a backup.")
             if row != account.rows + 1 or chain != account.link(kind, text):
                 raise errors.LedgerError(
                     f"Row {row} of {self._path} does not follow from the rows before it: the ledger was edited or "
@@ -171,6 +188,8 @@ def explained(path: Path | None) -> Iterator[None]:
             raise errors.LedgerError(f"{where} is locked by another process. Try again when it is done.") from error
         if "readonly" in text or "read-only" in text:
             raise errors.LedgerError(f"{where} is read-only. Make it writable, or copy the folder.") from error
+        if "decode" in text:
+            raise errors.LedgerError(f"{where} is damaged (text of a row). Restore it from a backup.") from error
         raise errors.LedgerError(f"{where} cannot be used: {text}. Check the folder's permissions.") from error
     except sqlite3.DatabaseError as error:
         raise errors.LedgerError(f"{where} is damaged ({error}). Restore it from a backup.") from error
@@ -183,9 +202,12 @@ def connect(file: Path | None, mode: str) -> sqlite3.Connection:
     target = ":memory:" if file is None else f"file:{quote(os.fsencode(file.absolute()))}?mode={mode}"
     if mode == "ro" and file is not None and not file.with_name(f"{file.name}-wal").exists():
         target += "&immutable=1"  # no process is writing: leave no working files beside it
+    if file is not None:
+        databases.refuse_strange(file, most=_MOST_BYTES)
     with explained(file):
         db = sqlite3.connect(target, uri=True, isolation_level=None, timeout=10.0, check_same_thread=False)
         try:
+            databases.harden(db, longest=_LONGEST_ROW)
             db.execute("PRAGMA synchronous = FULL")
         except BaseException:
             db.close()

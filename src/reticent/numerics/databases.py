@@ -1,0 +1,72 @@
+"""SQLite files that somebody else may have written: their size, kind and schema are checked before a row is read."""
+
+import os
+import sqlite3
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from reticent import errors
+
+_SIDE_FILES = ("-journal", "-wal", "-shm")
+_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+
+
+def refuse_strange(file: Path, *, most: int) -> None:
+    """Refuses a database that is no regular file or too large, and side files that SQLite should not act upon.
+
+    A rollback journal may name another file, anywhere, which SQLite then deletes: it does so for transactions over
+    several databases, which we never make.
+
+    Guarantees:
+      - A journal that names a file is refused.                 test_a_journal_deletes_no_file_outside
+      - Links, FIFOs and large files are refused.               test_strange_databases_are_refused
+
+    Args:
+        file: The database.
+        most: Bytes of the database, and of each of its side files.
+    """
+    for path in (file, *(file.with_name(file.name + ending) for ending in _SIDE_FILES)):
+        try:
+            found = os.lstat(path)
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(found.st_mode):
+            raise errors.LedgerError(f"Expected a regular file, and no link: {path}. Restore it from a backup.")
+        if found.st_size > most:
+            raise errors.LedgerError(f"Expected at most {most:,} bytes in {path}. Restore it from a backup.")
+        if path.name.endswith("-journal") and _names_a_file(path):
+            raise errors.LedgerError(f"{path} names another file. Restore the folder from a backup.")
+
+
+def _names_a_file(journal: Path) -> bool:
+    with open(journal, "rb") as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - len(_JOURNAL_MAGIC)))
+        return stream.tell() > 0 and stream.read() == _JOURNAL_MAGIC
+
+
+def harden(database: sqlite3.Connection, *, longest: int) -> None:
+    """Lets a schema call no function with side effects, checks pages, and limits the length of a value.
+
+    Args:
+        database: Just opened.
+        longest: Bytes of one value.
+    """
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+    database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    if sys.version_info >= (3, 12):
+        database.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+    for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+        database.execute(f"PRAGMA {pragma}")
+
+
+def has_schema(database: sqlite3.Connection, entries: Sequence[str | None]) -> bool:
+    """Returns whether a database holds exactly these tables and triggers, and nothing else.
+
+    Args:
+        database: Hardened.
+        entries: The SQL of each entry of its schema, in order; None for an index that SQLite makes by itself.
+    """
+    query = "SELECT sql FROM sqlite_schema ORDER BY rowid LIMIT ?"
+    return [sql for (sql,) in database.execute(query, (len(entries) + 1,))] == list(entries)
