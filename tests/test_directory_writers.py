@@ -423,7 +423,7 @@ def test_a_refusal_says_whether_a_row_can_be_voided(tmp_path, monkeypatch):
         model.learn_task(X, Y, name="march")
     with monkeypatch.context() as patch:
         patch.setattr(Directory, "publish", lambda self, release: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(errors.LearningFailed):
             model.learn_task(X, Y, name="april")
     with pytest.raises(errors.BudgetExceeded, match="--void 4 --reason"):
         model.learn_task(X, Y, name="april")

@@ -71,6 +71,8 @@ class Directory:
 
     Guarantees:
       - One writer at a time: others wait, or are refused with a sentence.     test_two_processes_lose_nothing
+      - Whatever fails while private rows are read ends in one sentence, the same for all of it, with nothing chained.
+                                                          test_failures_that_depend_on_rows_are_one_sentence
       - A release counts once the ledger has published its digest, and never before; a manifest that lags behind is
         derived anew.                                                          test_the_ledger_decides_what_is_published
       - A ledger that is missing, older than the releases or of another model is refused for learning; predicting from
@@ -192,6 +194,8 @@ class Directory:
     def writer(self, noise: "NoiseSource | None" = None) -> Iterator["Gate"]:
         """Gives the gate to one writer; others wait for a minute, then are refused.
 
+        What fails while private rows are read becomes `errors.LearningFailed`, whatever it was.
+
         Args:
             noise: Where noise comes from; the operating system by default. A seeded source is NOT PRIVATE.
         """
@@ -200,7 +204,8 @@ class Directory:
         with self._one_writer() as ledger:
             gate = self._gate = Gate(ledger, noise)
             try:
-                yield gate
+                with errors.without_cause(gate.hides):
+                    yield gate
             finally:
                 gate.close()
                 self._gate = None

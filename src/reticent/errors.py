@@ -5,7 +5,7 @@ import logging
 import math
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from numbers import Integral, Real
 
 import numpy as np
@@ -43,6 +43,44 @@ class NotPaidFor(LedgerError):
 
 class ReticentWarning(UserWarning):
     """Something that is allowed and may be a mistake; it depends on public facts alone."""
+
+
+class LearningFailed(ReticentError):
+    """Something failed while private rows were read; what it was could depend on a row, so nobody is told.
+
+    One sentence for whatever happened. It does not say whether anything was spent: the ledger does.
+
+    >>> str(LearningFailed()) == str(LearningFailed())
+    True
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Learning stopped while it read private rows; the cause is not shown, because it could tell about one "
+            "person. A spend that the ledger shows for this task stays until you void its row: reticent ledger DIR "
+            "--void ROW --reason TEXT. To see the cause, repeat this in Python on public data with "
+            "noise=NoiseSource.seeded(0), which is NOT PRIVATE."
+        )
+
+
+@contextlib.contextmanager
+def without_cause(hidden: Callable[[Exception], bool]) -> Iterator[None]:
+    """Raises `LearningFailed` in place of what is to be hidden, with nothing chained to it: frames hold values of rows.
+
+    Args:
+        hidden: Whether an exception may depend on private rows.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not hidden(error):
+            raise
+        failure = LearningFailed()
+        try:
+            raise failure
+        except LearningFailed:
+            failure.__context__ = None  # `from None` would keep it there, and only not print it
+            raise
 
 
 class _Silence:

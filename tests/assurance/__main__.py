@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.assurance.part import Part
 
-PARTS = ("crash", "fuzz_store", "fuzz_inputs", "neighbours", "twins", "bounds", "noise", "mutants", "scale")
+PARTS = ("crash", "fuzz_store", "fuzz_inputs", "neighbours", "twins", "bounds", "noise", "encoders", "mutants", "scale")
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "assurance"
 INTRODUCTION = """# Assurance

@@ -1,3 +1,4 @@
+import tracemalloc
 from decimal import Decimal
 from fractions import Fraction
 
@@ -81,11 +82,15 @@ rows_and_labels = st.integers(0, 12).flatmap(
 )
 
 
+def all_vectors(sums: label_sums.LabelSums) -> np.ndarray:
+    return sums.vectors[np.arange(len(sums.unknown))]
+
+
 def everything(sums: label_sums.LabelSums) -> dict[object, list[int]]:
     """All coordinates that one example can touch, by block."""
     step = selection.count_step(sums.count_weight)
     blocks: dict[object, list[int]] = {("known", i): row.tolist() for i, row in enumerate(sums.known)}
-    for label, count, row in zip(sums.unknown, sums.counts, sums.vectors, strict=True):
+    for label, count, row in zip(sums.unknown, sums.counts, all_vectors(sums), strict=True):
         blocks[label] = [int(count) * step, *row.tolist()]
     return blocks
 
@@ -130,8 +135,33 @@ def test_counts_and_sums_of_a_small_example():
     assert sums.known.tolist() == [[grid.SCALE, 0]]
     assert sums.unknown == ("b",)
     assert sums.counts.tolist() == [2]
-    assert sums.vectors.tolist() == [[int(0.8 * grid.SCALE), int(0.8 * grid.SCALE)]]
+    assert all_vectors(sums).tolist() == [[int(0.8 * grid.SCALE), int(0.8 * grid.SCALE)]]
     assert "2" not in repr(sums)
+
+
+def test_sums_of_some_labels_are_those_of_all():
+    draw = np.random.default_rng(0)
+    features, labels = draw.normal(size=(300, 5)), draw.integers(0, 40, size=300).tolist()
+    features[::7] = np.nan
+    sums = label_sums.sum_by_label(features, labels, known=LabelSpace(tuple(range(10))), count_weight=0.1)
+    whole = all_vectors(sums)
+    for wanted in ([], [0], [29], [7, 3, 21], draw.permutation(30).tolist()):
+        np.testing.assert_array_equal(sums.vectors[np.array(wanted, np.int64)], whole[wanted])
+
+
+def test_unreleased_labels_need_no_vectors():
+    """The attack: arrays of one row for each label in the data fail, or not, by how many labels there are."""
+    peaks = []
+    for several in (False, True):
+        features = np.ones((400, 20_000), np.float32)
+        labels = [f"new {i if several else 0}" for i in range(400)]
+        label_sums.sum_by_label(features[:1], labels[:1], known=LabelSpace(("a",)), count_weight=0.1)
+        tracemalloc.start()
+        sums = label_sums.sum_by_label(features, labels, known=LabelSpace(("a",)), count_weight=0.1)
+        assert len(sums.vectors[np.array([0])]) == 1
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
 
 
 def test_an_equal_object_of_another_type_decides_nothing():
@@ -170,7 +200,7 @@ def test_the_kernel_sums_what_the_grid_snaps(dtype, count_weight):
             difference = np.abs(sums.known[place] - total)
         elif count_weight:
             assert sums.counts.tolist() == [sum(bool(row.kept[0]) for row in slow)]
-            difference = np.abs(sums.vectors[0] - total)
+            difference = np.abs(all_vectors(sums)[0] - total)
         else:
             assert sums.unknown == ()
             continue

@@ -103,6 +103,17 @@ class Gate:
         self._permits.append(permit)
         return permit
 
+    def hides(self, error: Exception) -> bool:
+        """Returns whether an exception may depend on private rows: then nobody may see it, see `errors.LearningFailed`.
+
+        Before a task is admitted nothing was read, and after the gate is closed only releases are. In between, refusals
+        of ours are about public facts (types, shapes, settings, a budget, what was paid for) as long as nothing is
+        spent; afterwards only those of ledger and gate are sure to be. Everything else is hidden, in whatever code it
+        was raised; but not where noise is seeded, which is NOT PRIVATE and is how to look for a fault.
+        """
+        public = errors.LedgerError if self._permits else errors.ReticentError
+        return self.private and self._open and bool(self._admitted) and not isinstance(error, public)
+
     def uniform(self, n: int) -> list[float]:
         """Returns random numbers between 0 and 1 that depend on no data, to draw settings from."""
         self._refuse_if_closed()

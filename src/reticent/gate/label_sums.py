@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from reticent.labels import Label, LabelSpace, canonical
 from reticent.numerics.rows import unit_rows
 
 Ints = npt.NDArray[np.int64]
-_ROWS_AT_ONCE = 1024
+_CELLS_AT_ONCE = 1 << 19  # of rows that need a second look
 _PLAIN = frozenset({str, int, float, bool})
 
 
@@ -25,7 +26,8 @@ class LabelSums:
         known: One row per known label in public order, weight 1.
         unknown: The labels found that are not known, in the order of the data.
         counts: How many examples each unknown label has.
-        vectors: Their sums, weight sqrt(1 - count_weight).
+        vectors: From places of unknown labels to their sums, weight sqrt(1 - count_weight); an array, or what computes
+            the rows that are asked for, so that labels which nobody will see need no memory.
         count_weight: c^2 of the unknown labels.
         sensitivity: Norm by which one example changes all of it together, in grid steps.
     """
@@ -33,12 +35,19 @@ class LabelSums:
     known: Ints
     unknown: tuple[Label, ...]
     counts: Ints
-    vectors: Ints
+    vectors: "Vectors"
     count_weight: float
     sensitivity: int = grid.SCALE
 
     def __repr__(self) -> str:
         return "LabelSums(<sensitive>)"
+
+
+class Vectors(Protocol):
+    """One row for each unknown label."""
+
+    def __getitem__(self, rows: Ints) -> Ints:
+        """Returns some of the rows."""
 
 
 def count_by_label(labels: Iterable[object]) -> dict[Label, int]:
@@ -59,6 +68,7 @@ def sum_by_label(
       - Adding or removing one example changes everything together by norm at most `sensitivity`, in integers.
                                                                  test_one_example_moves_sums_by_at_most_one_unit
       - With count_weight = 0 unknown labels are dropped; what cannot be a label always is, silently.
+      - The number of unknown labels decides about no array of vectors.   test_unreleased_labels_need_no_vectors
     """
     if features.ndim != 2 or features.shape[0] != len(labels):
         raise errors.InvalidValue("Expected features of shape (n, K) and n labels.")
@@ -77,16 +87,39 @@ def sum_by_label(
 
     slots = _Places(place).of(labels)
     known_sums = np.zeros((len(known), width), dtype=np.int64)
-    vectors = np.zeros((len(found), width), dtype=np.int64)
     mine = np.flatnonzero((slots >= 0) & (slots < len(known)))
     _accumulate(known_sums, features, mine, slots[mine], 0.0)
     mine = np.flatnonzero(slots >= len(known))
     targets = slots[mine] - len(known)
-    kept = _accumulate(vectors, features, mine, targets, count_weight)
+    nowhere = np.zeros((1, width), dtype=np.int64)  # which rows count is all that is needed now
+    kept = _accumulate(nowhere, features, mine, np.zeros_like(mine), count_weight)
     counts = np.bincount(targets[kept], minlength=len(found))
     seen = counts > 0  # a label all of whose rows are unusable was not found
     unknown = tuple(label for label, kept in zip(found, seen, strict=True) if kept)
-    return LabelSums(known_sums, unknown, counts[seen], vectors[seen], count_weight)
+    vectors = _SumsOfSome(features, mine[kept], (np.cumsum(seen) - 1)[targets[kept]], count_weight)
+    return LabelSums(known_sums, unknown, counts[seen], vectors, count_weight)
+
+
+@dataclass(frozen=True)
+class _SumsOfSome:
+    """Sensitive: sums by label, computed for the labels that are asked for."""
+
+    features: npt.NDArray[np.floating]
+    rows: Ints
+    targets: Ints
+    count_weight: float
+
+    def __repr__(self) -> str:
+        return "_SumsOfSome(<sensitive>)"
+
+    def __getitem__(self, wanted: Ints) -> Ints:
+        """Returns the sums of some labels, by their places among the unknown ones."""
+        sums = np.zeros((len(wanted), self.features.shape[1]), dtype=np.int64)
+        order = np.argsort(wanted)
+        at = np.searchsorted(wanted, self.targets, sorter=order).clip(max=max(0, len(wanted) - 1))
+        mine = np.flatnonzero(wanted[order[at]] == self.targets) if len(wanted) else np.zeros(0, np.int64)
+        _accumulate(sums, self.features, self.rows[mine], order[at[mine]], self.count_weight)
+        return sums
 
 
 def places(labels: Sequence[object], row: Callable[[Label], int]) -> Ints:
@@ -139,8 +172,9 @@ def _accumulate(
     exact = np.zeros(sums.shape)
     kernel.add_unit_rows(exact, features, rows, targets, kept, *grid.scale_and_room(count_weight))
     sums += exact.astype(np.int64)
-    for start in range(0, len(unusual := np.flatnonzero(~kept)), _ROWS_AT_ONCE):
-        part = unusual[start : start + _ROWS_AT_ONCE]
+    at_once = max(1, _CELLS_AT_ONCE // max(1, sums.shape[1]))
+    for start in range(0, len(unusual := np.flatnonzero(~kept)), at_once):
+        part = unusual[start : start + at_once]
         snapped = grid.snap(unit_rows(features[rows[part]]), count_weight=count_weight)
         np.add.at(sums, targets[part], snapped.values)
         kept[part] = snapped.kept

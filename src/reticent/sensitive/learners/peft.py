@@ -159,6 +159,7 @@ class PeftEnsemble:
         inputs = prepared(learner, task.inputs, encoder, past)
         rate, steps = learner.rate or 1.0, learner.steps
         cost = task_cost(policy, known, gate.budget, rate=rate, steps=steps, calibrate=learner.calibrate)
+        learner.training(cost.training)  # refuses settings that cannot be trained with
         permit = gate.spend(cost.event, task=task.name)
         places, rows, new = cost.labels(policy, task.labels, known, permit)
         decoys = 0 if cost.counts is None else learner.decoys  # a head over all labels has rows enough without examples
