@@ -1,126 +1,51 @@
-"""Audits: an attacker measures epsilon, from below, by playing the membership game many times.
+"""Audits: what is lost at least, against what is claimed, for a whole configuration.
 
-A game is played with a canary in the data and without it. The attacker turns what is published into one number. The
-first quarter of the games chooses where to cut it; the other games are counted. From the two error rates follows what
-epsilon must be at least, except with chance ALPHA. Noise comes from the operating system; the data is synthetic.
+Four kinds of evidence: the law itself, where it is known (`exact`); the same task without noise, over the measured
+noise (`replay`); games with a canary and without (`stream_games`, `training_games`, `whole_games`); and one training
+with many canaries (`single_run`). Noise comes from the operating system; the data is synthetic.
 """
 
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from reticent import errors, policies
 from reticent.budget import Budget
 from reticent.encoders.adapters import film, last_layer
-from reticent.gate.gate import Gate
-from reticent.gate.ledger import Ledger
-from reticent.gate.noise import NoiseSource
-from reticent.gate.step import Block, Gradients, NoisySteps, Parameters, clipped_sum, flattened
-from reticent.lab.attack.games import CONSISTENT, VIOLATED, Floats, Result, judge
-from reticent.labels import LabelSpace
+from reticent.encoders.encoder import Encoder
+from reticent.gate.mechanisms import SelectLabels
+from reticent.lab.attack import exact, stream_games, training_games, whole_games
+from reticent.lab.attack.games import CONSISTENT, LARGE_EPSILON, VIOLATED, Result
+from reticent.labels import Taxonomy
 from reticent.numerics.progress import Bar
-from reticent.policies import Policy, PublicLabels
-from reticent.privacy import events, profiles, selection
+from reticent.policies import Policy, PublicLabels, ReleasedLabels
+from reticent.privacy import accounting, events, planning, selection
 from reticent.released import store
-from reticent.released.release import Release
+from reticent.released.model import Encode
 from reticent.sensitive import learners
-from reticent.sensitive.head import HeadGradients
-from reticent.sensitive.learners import Learner, PeftEnsemble
-from reticent.sensitive.task import Task
-from reticent.sensitive.training import Training
-from reticent.testing.mechanism_checks import most_revealing_size
+from reticent.sensitive.learners import Cosine, Learner, PeftEnsemble
+from reticent.sensitive.learners.head_labels import task_cost
+from reticent.sensitive.scoring import accuracy_event
 
-CANARY, COMMON = "canary", "common"
 SCOPE = (
     "This audits the configuration, not the release: the settings of the manifest are replayed on synthetic data, and "
     "neither the releases nor any data are read."
 )
+_LARGE = (
+    f"At epsilon {LARGE_EPSILON:g} and more, games can show that a claim is false but hardly that it is true: the "
+    "exact results carry the weight."
+)
+_TINY = (
+    "The adapter is trained through a tiny encoder with one normalisation layer, with the same noise, rate and steps: "
+    "these decide what a step costs, whichever parameters it trains."
+)
+_MANY, _THROUGH, _WHOLE = 10_000, 500, 1_000  # games by default: at once, through an encoder, one by one
+_STEPS = 5_000  # of training in all games that train a whole classifier each
 
-_WIDTH = 8
-
-
-# --- the training step, white box
-
-
-def play_training(
-    training: Training,
-    gradients: Gradients,
-    *,
-    delta: float,
-    claimed: events.DpSgd | None = None,
-    trials: int = 10_000,
-    shown: Callable[[float], None] | None = None,
-) -> Result:
-    """Plays for one example in DP-SGD; the attacker sees the noisy sums of all steps and knows the example's gradient.
-
-    Parameters stay where they start, so that the gradient keeps its direction: what an optimiser does with the sums is
-    post-processing.
-
-    Args:
-        training: Public settings of the training.
-        gradients: One example, the canary.
-        delta: At which epsilon is to be bounded.
-        claimed: What is spent; the training's own event by default.
-        trials: Games with the canary, and as many without.
-        shown: Called with the fraction done.
-
-    Example:
-        >>> canary = HeadGradients(np.ones((1, 2), np.float32), np.array([0]), 2)
-        >>> from reticent.released.optimizers import Sgd
-        >>> rule = Sgd(learning_rate=0.1)
-        >>> training = Training(noise_multiplier=4.0, rate=1.0, steps=1, clip_norm=1.0, batch=1.0, optimizer=rule)
-        >>> play_training(training, canary, delta=1e-5, trials=200).verdict
-        'consistent'
-    """
-    start = gradients.start
-    point = flattened(start)
-    towards = flattened(clipped_sum(gradients, start, np.array([0]), training.clip_norm))
-    towards /= np.linalg.norm(towards)
-    noise = NoiseSource.from_os()
-    mechanism = NoisySteps(training.event, training.clip_norm, ahead=False)
-
-    def play(examples: Gradients) -> float:
-        steps = mechanism(examples, rng=noise)
-        return sum(float(steps(point) @ towards) for _ in range(training.steps))
-
-    present, absent = _played(lambda: play(gradients), lambda: play(_WithoutCanary(gradients)), trials, shown)
-    event = training.event if claimed is None else claimed
-    return judge("every noisy sum of training", present, absent, event=event, delta=delta)
-
-
-@dataclass(frozen=True)
-class _WithoutCanary:
-    """The same parameters, without the canary."""
-
-    canary: Gradients
-    size: int = 0
-
-    @property
-    def start(self) -> dict[str, npt.NDArray[np.float32]]:
-        return self.canary.start
-
-    def blocks(self, parameters: Parameters, rows: npt.NDArray[np.int64]) -> Iterator[Block]:
-        return iter(())
-
-
-def _played(
-    present: Callable[[], float], absent: Callable[[], float], trials: int, shown: Callable[[float], None] | None
-) -> tuple[Floats, Floats]:
-    found = np.empty((2, errors.whole("trials", trials, at_least=8)))
-    for trial in range(trials):
-        found[:, trial] = present(), absent()
-        if shown is not None:
-            shown((trial + 1) / trials)
-    return found[0], found[1]
-
-
-# --- a whole configuration, by what a task publishes
+Plays = Iterator[Callable[[], list[Result]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,23 +53,26 @@ class Audit:
     """What an audit found.
 
     Args:
+        name: What was audited.
         budget: What is claimed for the whole stream.
-        results: One for each game; a game plays one task.
+        results: One for each game or law.
         notes: What was replayed otherwise than configured.
     """
 
     budget: Budget
     results: tuple[Result, ...]
+    name: str = "configuration"
     notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
-        """Whether any game measured more than is claimed."""
+        """Whether any result is above what is claimed."""
         return VIOLATED if any(result.verdict == VIOLATED for result in self.results) else CONSISTENT
 
     def json(self) -> dict[str, Any]:
         """Returns the audit as plain JSON values."""
         return {
+            "name": self.name,
             "claimed": {
                 "epsilon": self.budget.epsilon,
                 "delta": self.budget.delta,
@@ -157,6 +85,9 @@ class Audit:
         }
 
 
+# --- what can be audited
+
+
 def audit_model(path: str | os.PathLike[str], *, trials: int | None = None) -> Audit:
     """Replays the configuration of a model directory on synthetic canaries.
 
@@ -165,113 +96,177 @@ def audit_model(path: str | os.PathLike[str], *, trials: int | None = None) -> A
 
     Args:
         path: The model directory.
-        trials: Games with the canary, and as many without; by default 2,000, or 200 where each game trains.
+        trials: Games with the canary, and as many without; by default 10,000 where one task plays a thousand, 500
+            through an encoder and 1,000 one by one. Where each game trains a whole classifier, as few as 8.
     """
     settings = store.read_manifest(Path(path))
     stored = settings["learner"]
-    learner = learners.Cosine() if stored is None else learners.from_json(stored)
-    policy = policies.from_json(settings["policy"], (COMMON, CANARY), None)
-    notes: list[str] = []
+    learner = Cosine() if stored is None else learners.from_json(stored)
+    policy = policies.from_json(settings["policy"], ("first", "second"), None)
     if isinstance(learner, PeftEnsemble):
         encoder = settings["encoder"]
-        trained_through = learner.adapter is None and encoder is not None and encoder["digest"] is not None
-        if trained_through or learner.adapter not in (None, last_layer):
-            learner = replace(replace(learner, adapter=learner.adapter or film).resolved(None), adapter=last_layer)
-            notes.append(
-                "The adapter is replayed as last_layer, with the same noise, rate and steps: these decide what a step "
-                "costs, whichever parameters it trains."
-            )
-    return audit(learner, policy, Budget.from_json(settings["budget"]), trials=trials, notes=notes)
+        through = learner.adapter is None and encoder is not None and encoder["digest"] is not None
+        learner = replace(learner, adapter=film if through else learner.adapter)
+    return audit(learner, policy, Budget.from_json(settings["budget"]), trials=trials)
 
 
 def audit(
-    learner: Learner, policy: Policy, budget: Budget, *, trials: int | None = None, notes: Iterable[str] = ()
+    learner: Learner,
+    policy: Policy,
+    budget: Budget,
+    *,
+    encoder: Encode | None = None,
+    trials: int | None = None,
+    name: str = "configuration",
 ) -> Audit:
-    """Plays every game that a label policy and a learner allow, one task a game.
+    """Computes and plays everything that a label policy and a learner allow.
 
     Guarantees:
       - What is within its claim is consistent, except with chance ALPHA a game.     test_configurations_are_consistent
       - Half the noise, and labels taken from the data, are detected.                test_broken_learners_are_detected
+      - Every learner that ships is audited by its kind, in each of its modes.    test_every_kind_of_learner_is_audited
 
     Args:
-        learner: Releases noisy sums or heads, as `Cosine` and `PeftEnsemble` do.
-        policy: `PublicLabels(("common", "canary"))`, or any `ReleasedLabels`.
+        learner: Any learner. What is none of ours is played as whole streams, one canary each.
+        policy: Any policy; public labels are replaced by as many as there are games.
         budget: What one person may lose over the whole stream.
-        trials: Games with the canary, and as many without; by default 2,000, or 200 where each game trains.
-        notes: What was replayed otherwise than configured.
+        encoder: For features that `replay` reads: what depends on other rows shows there.
+        trials: As in `audit_model`.
+        name: What is audited.
+
+    Example:
+        >>> audit(Cosine(), PublicLabels(["a"]), Budget(epsilon=1.0, delta=1e-5), trials=100).verdict
+        'consistent'
     """
-    count = trials if trials is not None else 200 if isinstance(learner, PeftEnsemble) else 2_000
-    draw = np.random.default_rng()
-    noise = NoiseSource.from_os()
-
-    def learn(known: LabelSpace, size: int, canaries: int) -> Release:
-        with Ledger.create(None, budget) as ledger:
-            task = _task(draw, size, canaries, budget)
-            return learner.learn_task(task, policy, known=known, encoder=None, gate=Gate(ledger, noise))
-
-    event = learn(LabelSpace((COMMON, CANARY)), 0, 0).event
-    games = list(_games(policy, event))
-    training = _training(learner, event)
-    all_games = len(games) + (training is not None)
+    if trials is not None:
+        errors.whole("trials", trials, at_least=8)
+    kind = next((plays for one, plays in PLAYED.items() if type(learner) is one), _own)
+    plays = list(kind(learner, policy, budget, encoder, trials))
+    notes = [_LARGE] * (budget.epsilon >= LARGE_EPSILON)
+    notes += [_TINY] * (isinstance(learner, PeftEnsemble) and _adapts(learner))
     results: list[Result] = []
-    with Bar("Auditing") as bar:
-
-        def shown(fraction: float) -> None:
-            bar.show((len(results) + fraction) / all_games)
-
-        for game, known, size in games:
-
-            def play(canaries: int, known: LabelSpace = known, size: int = size) -> float:
-                return _seen(learn(known, size, canaries), known)
-
-            sides = _played(lambda: play(budget.examples_per_person), lambda: play(0), count, shown)
-            results.append(judge(game, *sides, event=event, delta=budget.delta))
-        if training is not None:
-            canary = HeadGradients(10 * np.eye(1, _WIDTH, dtype=np.float32), np.array([0]), 2)
-            results.append(play_training(training, canary, delta=budget.delta, trials=count, shown=shown))
-    return Audit(budget=budget, results=tuple(results), notes=tuple(notes))
+    with Bar("Auditing") as bar, errors.silenced():
+        for done, play in enumerate(plays, 1):
+            results += play()
+            bar.show(done / len(plays))
+    return Audit(name=name, budget=budget, results=tuple(results), notes=tuple(notes))
 
 
-def _games(policy: Policy, event: events.Event) -> Iterator[tuple[str, LabelSpace, int]]:
-    """Yields what is played: a name, the labels known before, and how many others have the canary's label."""
-    yield "one more example of a known label", LabelSpace((COMMON, CANARY)), 0
-    if isinstance(policy, PublicLabels):
-        return
-    nothing = LabelSpace(())
-    yield "the only one with a label", nothing, 0
-    for part in profiles.leaves(event):
-        chosen = part.counts if isinstance(part, events.LabelledTraining) else part
-        if isinstance(chosen, events.JointGaussian | events.LabelCounts | events.LabelSelection):
-            yield "one more in a class that may be released", nothing, most_revealing_size(chosen)
-            sure = selection.smallest_class(selection.law(chosen), 1 - 1e-4)
-            yield "one more in a class that is released", nothing, sure
+def audit_everything(budget: Budget, *, trials: int | None = None) -> list[Audit]:
+    """Audits every mechanism by its law, and every learner under every label policy.
+
+    Guarantees:
+      - Each mechanism that can be spent has its law computed.    test_every_mechanism_is_audited
+
+    Args:
+        budget: What is claimed of each.
+        trials: As in `audit_model`.
+    """
+    found = [Audit(name="mechanisms", budget=budget, results=tuple(mechanisms(budget, trials=trials)))]
+    for name, learner, policy in configurations():
+        found.append(audit(learner, policy, budget, trials=trials, name=name))
+    return found
 
 
-def _training(learner: Learner, event: events.Event) -> Training | None:
-    """Returns how a task is trained, where it is."""
-    if not isinstance(learner, PeftEnsemble):
-        return None
-    parts = (part.training if isinstance(part, events.LabelledTraining) else part for part in profiles.leaves(event))
-    return next((learner.resolved(None).training(part) for part in parts if isinstance(part, events.DpSgd)), None)
+def configurations() -> Iterator[tuple[str, Learner, Policy]]:
+    """Yields every learner that ships, in each of its modes, under every label policy."""
+    remap = Taxonomy({"child": "first"})
+    public = PublicLabels(["first", "second"])
+    for kind in learners.names():
+        learner = learners.named(kind)
+        yield f"{kind}, public labels", learner, public
+        if isinstance(learner, Cosine):
+            yield f"{kind}, public labels with remap", learner, PublicLabels(["first", "second"], remap)
+        yield f"{kind}, released labels", learner, ReleasedLabels()
+        yield f"{kind}, released labels of the paper", learner, ReleasedLabels.paper()
 
 
-def _task(draw: np.random.Generator, size: int, canaries: int, budget: Budget) -> Task:
-    """Others have public random features without a part along the first axis, on which the canary lies."""
-    others = draw.normal(size=(8 + size, _WIDTH))
-    others[:, 0] = 0
-    features = np.concatenate([others, np.tile(np.eye(1, _WIDTH), (canaries, 1))])
-    labels = [COMMON] * 8 + [CANARY] * (size + canaries)
-    persons = None if budget.examples_per_person == 1 else [*range(8 + size), *[-1] * canaries]
-    return Task(features, labels, persons, name="audit")
+def mechanisms(budget: Budget, *, trials: int | None = None) -> Iterator[Result]:
+    """Computes the law of every mechanism that a task or a verb can spend the budget on.
+
+    Args:
+        budget: What each may spend.
+        trials: Of the two that are played as well: the best of several runs, and a noisy accuracy.
+    """
+    epsilon, delta = budget.epsilon, budget.delta
+    for row in selection.TABLE:
+        yield exact.exact(row.name, row.event(epsilon=epsilon, delta=delta), delta)
+    test = SelectLabels.by_test(epsilon, lambda n: float(selection.law(_optimal(budget)).release_probability(n)))
+    yield exact.of_curve("binary test", exact.labels_of(test.law), test.event.delta, claimed=test.event.epsilon)
+    rate, steps = 0.2, 100
+    labelled = accounting.labelled_training(budget, count_weight=planning.DEFAULT_COUNT_WEIGHT, rate=rate, steps=steps)
+    training = accounting.training_beside(events.Public(), budget, rate=rate, steps=steps)
+    found: dict[str, events.Event] = {
+        "noisy sums": PublicLabels(["first"]).sums(budget),
+        "joint Gaussian": ReleasedLabels().joint(budget),
+        "counts with Gaussian noise": labelled.counts,
+        "steps of DP-SGD": training,
+        "labelled training": labelled,
+        "labels and sums of the paper": events.compose(*ReleasedLabels.paper().selection_and_sums(budget)),
+        "noisy accuracy": accuracy_event(budget, epsilon),
+        "private selection": whole_games.best_of_runs(budget),
+    }
+    for name, event in found.items():
+        yield exact.exact(name, event, delta)
+    yield whole_games.play_best(budget, trials=trials or _WHOLE)
+    yield whole_games.play_accuracy(budget, trials=trials or _WHOLE)
 
 
-def _seen(release: Release, known: LabelSpace) -> float:
-    """What is published of the canary's label, along the canary; -inf where nothing is."""
-    row = known.union(release.labels).row(CANARY)
-    at = np.flatnonzero(release.parameters["rows"] == row)
-    if row < 0 or not len(at):
-        return -math.inf
-    if "sums" in release.parameters:
-        return float(release.parameters["sums"][at[0], 0])
-    weights = release.parameters["head.weight"][:, 0]
-    return float(weights[at[0]] - weights.mean())
+def _optimal(budget: Budget) -> events.OptimalSelection:
+    return events.OptimalSelection(epsilon=budget.epsilon, delta=budget.delta)
+
+
+# --- how each kind of learner is played
+
+
+def _sums(learner: Any, policy: Policy, budget: Budget, encoder: Encode | None, trials: int | None) -> Plays:
+    event, tasks = whole_games.spent(learner, policy, budget), budget.tasks_per_person
+    yield lambda: [exact.exact("the law of what is drawn", accounting.repeat(event, tasks), budget.delta)]
+    yield lambda: [whole_games.replay_sums(learner, policy, budget, encoder=encoder)]
+    for world in stream_games.worlds(policy, event, keep_all=learner.keep_all):
+        yield partial(stream_games.play, learner, policy, budget, world, trials=trials or _MANY)
+
+
+def _trained(learner: Any, policy: Policy, budget: Budget, encoder: Encode | None, trials: int | None) -> Plays:
+    adapts = _adapts(learner)
+    learner = replace(learner, adapter=learner.adapter or last_layer).resolved(None)
+    known = whole_games.space(policy)
+    rate, steps, delta = learner.rate, learner.steps, budget.delta
+    cost = task_cost(policy, known, budget, rate=rate, steps=steps, calibrate=learner.calibrate)
+    spent = accounting.repeat(cost.event, budget.tasks_per_person)
+    yield lambda: [exact.exact("the law of what is drawn", spent, delta)]
+    through = encoder if isinstance(encoder, Encoder) else training_games.tiny_encoder(32) if adapts else None
+    yield lambda: [
+        training_games.replay_steps(learner, cost.training, claimed=cost.training, delta=delta, encoder=through)
+    ]
+    yield lambda: [
+        training_games.play_steps(
+            learner,
+            cost.training,
+            claimed=cost.event,
+            delta=delta,
+            trials=trials or (_THROUGH if adapts else _MANY),
+            tasks=budget.tasks_per_person,
+            adapter=adapts,
+        )
+    ]
+    if not isinstance(policy, PublicLabels):
+        yield lambda: whole_games.play_labels(policy, cost, budget, trials=trials or _MANY)
+    yield lambda: [whole_games.play_release(learner, policy, budget, adapter=adapts)]
+    most = max(8, _STEPS // (learner.steps * (10 if adapts else 1)))  # each game trains: more would take hours
+    yield lambda: whole_games.play_whole(learner, policy, budget, trials=min(trials or most, most), adapter=adapts)
+
+
+def _own(learner: Any, policy: Policy, budget: Budget, encoder: Encode | None, trials: int | None) -> Plays:
+    yield lambda: whole_games.play_whole(learner, policy, budget, trials=trials or _WHOLE)
+
+
+def _adapts(learner: PeftEnsemble) -> bool:
+    return learner.adapter not in (None, last_layer)
+
+
+# How each learner of `learners.KINDS` is attacked; one without an entry is played as whole streams.
+PLAYED: Mapping[type[Any], Callable[[Any, Policy, Budget, Encode | None, int | None], Plays]] = {
+    Cosine: _sums,
+    PeftEnsemble: _trained,
+}
