@@ -114,3 +114,4 @@ def test_one_head_needs_public_labels():
     model = rt.ContinualClassifier(labels=rt.ReleasedLabels(), learner=Naive(FAST), budget=BUDGET)
     with pytest.raises(errors.InvalidValue, match="public labels"):
         stream(model)
+    assert model.statement().spends == ()

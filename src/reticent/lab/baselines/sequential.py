@@ -68,12 +68,11 @@ class Naive:
         task = gate.admit(task)
         inputs = prepared(learner, task.inputs, encoder, past)
         event = learner.calibrate(events.Public(), gate.budget, rate=learner.rate or 1.0, steps=learner.steps)
+        settings, at = learner.training(event), public_rows(policy, task.labels, known)
         permit = gate.spend(event, task=task.name)
-        at = public_rows(policy, task.labels, known)
         gradients = gradients_of(learner, inputs, at, len(known), encoder)
         start = _model(past, gradients.start)
         with Bar("Training") as bar:
-            settings = learner.training(event)
             parameters = train(gradients, settings, permit, engine=learner.engine, progress=bar.show, start=start)
         return permit.release(parameters=_parameters(known, parameters))
 
@@ -133,9 +132,9 @@ class Desai:
         rate, steps = learner.rate or 1.0, learner.steps
         training, memory = self.events(gate.budget, rate=rate, steps=steps)
         step = replace(memory, steps=steps)
+        at = public_rows(policy, task.labels, known)
         recalled = gate.spend(step, task=BUFFER, private=False) if self.buffer else None
         permit = gate.spend(training, task=task.name, private=False)
-        at = public_rows(policy, task.labels, known)
         kept = self._split(at)
         inputs = task.inputs
         mine = gradients_of(learner, prepared(learner, take(inputs, ~kept), encoder), at[~kept], len(known), encoder)
