@@ -18,6 +18,7 @@ from reticent.budget import Budget
 from reticent.labels import Label, LabelSpace
 from reticent.numerics import files
 from reticent.policies import Policy, PublicLabels
+from reticent.privacy import events
 from reticent.privacy.statement import Statement
 from reticent.released import rules, store
 from reticent.released.account import Account
@@ -141,11 +142,15 @@ class Directory:
         from reticent.gate.ledger import Ledger
 
         public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
+        if public.event != events.Public() and ledger is None:  # only the ledger of an experiment accepts them
+            raise errors.InvalidValue("Expected labels that are public; these are not. Use ReleasedLabels().")
         settings = described(policy, rule, budget, learner=learner, encoder=encoder)
         if path is None:
             made = (ledger or Ledger).create(None, budget, settings=settings)
             directory = cls(None, policy, Model(public, rule), settings, identity=made.identity)
             directory._ledger = made
+            if public.event != events.Public():
+                made.spend(public.event, task="public labels", private=False)
             return directory
         with _new(Path(path)) as folder:
             settings["public_labels"] = store.write_labels(folder, public, policies.remap_to_json(policy))
@@ -202,7 +207,7 @@ class Directory:
         from reticent.gate.gate import Gate
 
         with self._one_writer() as ledger:
-            gate = self._gate = Gate(ledger, noise)
+            gate = self._gate = Gate(ledger, noise, private=self.model.public.event == events.Public())
             try:
                 with errors.without_cause(gate.hides):
                     yield gate

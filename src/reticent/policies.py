@@ -22,7 +22,7 @@ class PublicLabels:
     """The labels are known to everybody; what the data adds is remapped by a public rule, or dropped.
 
     Args:
-        labels: The label space, in public order.
+        labels: The label space, in public order. A `LabelSpace` says how they became known.
         remap: Where a label outside the space goes: a `Taxonomy`, a dict, or a function of the label alone. It must be
             fixed in public, not fitted to the data. What it cannot place is dropped.
 
@@ -35,10 +35,11 @@ class PublicLabels:
     remap: Remap | None = field(default=None, hash=False)
     space: LabelSpace = field(init=False, repr=False, compare=False)
 
-    def __init__(self, labels: Iterable[Label], remap: Remap | None = None) -> None:
+    def __init__(self, labels: Iterable[Label] | LabelSpace, remap: Remap | None = None) -> None:
         if isinstance(labels, str):
             raise errors.InvalidValue("Expected a list of labels, got one string.")
-        object.__setattr__(self, "space", LabelSpace(tuple(labels)))  # checked and indexed once, however large
+        space = labels if isinstance(labels, LabelSpace) else LabelSpace(tuple(labels))
+        object.__setattr__(self, "space", space)  # checked and indexed once, however large
         object.__setattr__(self, "labels", self.space.labels)
         if remap is not None and not isinstance(remap, Taxonomy | Mapping) and not callable(remap):
             raise errors.InvalidValue("Expected remap to be a Taxonomy, a dict or a function.")

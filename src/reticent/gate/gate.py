@@ -41,6 +41,8 @@ class Gate:
     Args:
         ledger: Where spends go.
         noise: Where noise comes from; the operating system by default. A seeded source is NOT PRIVATE.
+        private: False where what is drawn rests on something that was published without privacy, such as labels that
+            were read off the data.
 
     Example:
         >>> import numpy as np
@@ -54,9 +56,10 @@ class Gate:
         reticent.errors.NotPaidFor: This permit has drawn its Gaussian already. Noise is paid for once: spend again.
     """
 
-    def __init__(self, ledger: Ledger, noise: NoiseSource | None = None) -> None:
+    def __init__(self, ledger: Ledger, noise: NoiseSource | None = None, *, private: bool = True) -> None:
         self._ledger = ledger
         self._noise = NoiseSource.from_os() if noise is None else noise
+        self._private = private
         self._admitted: set[str] = set()
         self._permits: list[Permit] = []
         self._open = True
@@ -71,8 +74,8 @@ class Gate:
 
     @property
     def private(self) -> bool:
-        """False if noise comes from a seeded source."""
-        return self._noise.private
+        """False if noise comes from a seeded source, or if nothing that is drawn here can be private."""
+        return self._private and self._noise.private
 
     def admit(self, task: "Task") -> "Task":
         """Returns at most as many examples of each person as the budget says; before that they cannot be read."""

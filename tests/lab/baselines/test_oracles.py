@@ -5,6 +5,7 @@ import reticent as rt
 from reticent import errors
 from reticent.encoders.adapters import last_layer
 from reticent.lab.baselines.oracles import LabelOracle, NoPrivacy, OracleHeads, base_dataset, experiment, without_noise
+from reticent.lab.baselines.sequential import Naive
 from reticent.lab.data.streams import Stream
 from reticent.privacy import accounting, events
 from reticent.sensitive.learners.learner import Learner
@@ -75,6 +76,28 @@ def test_ordinary_ledgers_refuse_non_private_learners(learner):
     model = rt.ContinualClassifier(learner=learner, labels=rt.ReleasedLabels(), budget=BUDGET)
     with pytest.raises(errors.BudgetExceeded):
         model.learn_task(FEATURES, LABELS, name="march")
+
+
+@pytest.mark.parametrize("learner", [rt.Cosine(), rt.Cosine.paper(), PEFT, Naive(PEFT)], ids=lambda x: type(x).__name__)
+def test_base_dataset_is_not_private(learner):
+    """Its labels came from the data, and releases said private=True."""
+    labels = base_dataset(LABELS)
+    model = experiment(learner, labels, budget=BUDGET)
+    model.learn_task(FEATURES, LABELS, name="march")
+    assert [release.private for release in model.releases] == [False]
+    assert not any(spend.private for spend in model.statement().spends)
+    assert model.spent() == {**model.spent(), "epsilon": float("inf"), "private": False}
+    assert "NOT PRIVATE" in model.privacy_statement()
+    assert "Spent now   epsilon infinity" in model.privacy_statement()
+
+
+def test_base_dataset_is_refused_by_models(tmp_path):
+    """Only the lab's own ledger accepts labels from the data."""
+    for path in (None, tmp_path / "model"):
+        model = rt.ContinualClassifier(labels=base_dataset(LABELS), budget=BUDGET, path=path)
+        with pytest.raises(errors.InvalidValue, match="labels that are public"):
+            model.learn_task(FEATURES, LABELS, name="march")
+    assert not (tmp_path / "model").exists()
 
 
 def test_base_dataset_is_every_label_there_is():

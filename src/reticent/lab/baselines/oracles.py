@@ -81,8 +81,15 @@ def _no_noise(beside: Event, budget: Budget | None, *, rate: float, steps: int) 
 
 
 def base_dataset(labels: Iterable[object]) -> PublicLabels:
-    """The paper's Base Dataset: every label that occurs anywhere in the data is taken as public. It is not."""
-    return PublicLabels(in_public_order(label_sums.count_by_label(labels)))
+    """The paper's Base Dataset: every label that occurs anywhere in the data is taken as public. It is not.
+
+    So it costs infinity, whatever learns with it, and every release is NOT PRIVATE; only an `experiment` accepts it.
+
+    Example:
+        >>> accounting.epsilon(base_dataset(["b", "a", "b"]).space.event, 1e-5)
+        inf
+    """
+    return PublicLabels(LabelSpace(in_public_order(label_sums.count_by_label(labels)), events.NonPrivate()))
 
 
 @dataclass(frozen=True)
