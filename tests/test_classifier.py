@@ -2,7 +2,7 @@ import re
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import reticent as rt
 from reticent import errors
+from reticent.encoders.wrapped import one_by_one
 from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
@@ -356,27 +357,45 @@ def test_a_budget_cannot_change(tmp_path):
 
 def test_functions_are_encoders_of_one_example_at_a_time(tmp_path):
     """A function that sees all rows could let one of them change the features of the others."""
+    seen = []
 
-    def lengths(texts: object) -> np.ndarray:
-        found = np.array([[len(str(t)), 1.0] for t in texts])  # type: ignore[attr-defined]
-        return np.asarray(found / found.max())
-
-    def model(encoder: object, path: Path | None = None) -> rt.ContinualClassifier:
-        labels = rt.PublicLabels(["short", "long"])
-        return rt.ContinualClassifier(encoder=encoder, labels=labels, budget=BUDGET, path=path)  # type: ignore[arg-type]
+    def lengths(texts: Sequence[object]) -> np.ndarray:
+        seen.append(len(texts))
+        return np.array([[len(str(text)), 1.0, 50.0] for text in texts])
 
     given = ["x"] * 300 + ["x" * 50] * 300, ["short"] * 300 + ["long"] * 300
-    bare = model(lengths)
-    for verb in (bare.learn_task, partial(bare.private_score, epsilon=0.1)):
-        with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder of reticent\.encoders"):
-            verb(*given, name="march")
-    assert bare.statement().spends == ()
-    wrapped = rt.encoders.wrap(lengths, width=2, name="lengths")
-    found = model(wrapped, tmp_path).learn_task(*given, name="march")
-    assert found.predict(["y", "y" * 40]).tolist() == ["short", "long"]
+    model = rt.ContinualClassifier(
+        encoder=lengths, labels=rt.PublicLabels(["short", "long"]), budget=BUDGET, path=tmp_path
+    )
+    model.learn_task(*given, name="march")
+    assert model.private_score(*given, epsilon=0.1, name="test") >= 0
+    assert set(seen) == {1}
+    assert model.predict(["y", "y" * 40]).tolist() == ["short", "long"]
     with pytest.raises(errors.InvalidValue, match="Expected the encoder"):
         rt.load(tmp_path)
-    assert rt.load(tmp_path, encoder=wrapped).predict(["y"]).tolist() == ["short"]
+    assert rt.load(tmp_path, encoder=lengths).predict(["y"]).tolist() == ["short"]
+
+
+def test_a_function_without_a_width_is_refused_before_the_spend():
+    model = rt.ContinualClassifier(
+        encoder=lambda texts: np.array([float(len(t)) for t in texts]), labels=rt.PublicLabels(["a"]), budget=BUDGET
+    )
+    for verb in (model.learn_task, partial(model.private_score, epsilon=0.1)):
+        with pytest.raises(errors.InvalidValue, match="how many features"):
+            verb(["x"] * 3, ["a"] * 3, name="march")
+    assert model.statement().spends == ()
+
+
+def test_rows_that_a_function_cannot_encode_are_left_out():
+    """Without an exception, a warning, or another row for it."""
+
+    def inverse(rows: np.ndarray) -> np.ndarray:
+        if (rows == 0).any():
+            raise ZeroDivisionError(f"{len(rows)} rows")
+        return 1 / rows if rows.shape == (1, 2) else np.zeros((1, 1))
+
+    found = one_by_one(inverse, np.ones((3, 2)))(np.array([[1.0, 2.0], [0.0, 1.0], [4.0, 1.0]]))
+    assert np.array_equal(found, [[1.0, 0.5], [np.nan, np.nan], [0.25, 1.0]], equal_nan=True)
 
 
 # --- label spaces of any size

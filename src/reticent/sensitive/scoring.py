@@ -5,13 +5,15 @@ import math
 import numpy as np
 
 from reticent.budget import Budget
+from reticent.encoders.encoder import Encoder
+from reticent.encoders.wrapped import one_by_one
 from reticent.gate import grid
 from reticent.gate.gate import Gate
 from reticent.gate.mechanisms import GaussianSum
 from reticent.labels import canonical
 from reticent.privacy import accounting, events
 from reticent.released.model import Encode, Model
-from reticent.sensitive.learners.learner import encoded, encoder_of
+from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.task import Task
 
 
@@ -36,10 +38,11 @@ def noisy_accuracy(
       - One person counts for as many examples as the budget says.          test_private_accuracy_bounds_persons
     """
     event = accuracy_event(gate.budget, epsilon)
-    encoder = None if encoder is None else encoder_of(encoder)
     task = gate.admit(task)
     if encoder is None:
         encoded(task.inputs, None, model.releases)  # refuses what are no features
+    elif not isinstance(encoder, Encoder):
+        encoder = one_by_one(encoder, task.inputs)
     answers = model.names(model.answers(task.inputs, encoder))
     right = sum(canonical(a) == canonical(b) for a, b in zip(answers, task.labels, strict=True))
     one = math.floor(grid.SCALE / math.sqrt(2))

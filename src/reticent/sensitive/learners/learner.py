@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.encoders.encoder import Encoder
+from reticent.encoders.wrapped import one_by_one
 from reticent.gate.gate import Gate
 from reticent.labels import LabelSpace
 from reticent.policies import Policy
@@ -41,10 +42,14 @@ class Learner(Protocol):
 def encoded(inputs: Any, encoder: Encode | None, past: Past) -> npt.NDArray[Any]:
     """Returns features of shape (n, K); refuses by shape and type alone, so before anything is spent.
 
-    Lists are refused: to make an array of one reads its rows, and fails where one of them has another length. So are
-    functions that are no encoders: they would get all rows at once, and one row could change the features of others.
+    Lists are refused: to make an array of one reads its rows, and fails where one of them has another length. A
+    function that is no encoder of ours gets one example at a time: one row could change what it makes of others.
     """
-    features: object = inputs if encoder is None else encoded_with_cache(encoder_of(encoder), inputs)
+    features: object = inputs
+    if isinstance(encoder, Encoder):
+        features = encoded_with_cache(encoder, inputs)
+    elif encoder is not None:
+        features = one_by_one(encoder, inputs)(inputs)
     if not isinstance(features, np.ndarray) or features.ndim != 2 or features.dtype.kind not in "fiu":
         raise errors.InvalidValue("Expected features of shape (n, K), or an encoder that makes them.")
     for release in past:
@@ -53,13 +58,3 @@ def encoded(inputs: Any, encoder: Encode | None, past: Past) -> npt.NDArray[Any]
             if before is not None and before.shape[1] != features.shape[1]:
                 raise errors.InvalidValue(f"Expected features of width {before.shape[1]}, as in earlier tasks.")
     return features
-
-
-def encoder_of(encoder: Encode) -> Encoder:
-    """Returns an encoder that encodes each example by itself, or refuses a function that gets all of them at once."""
-    if not isinstance(encoder, Encoder):
-        raise errors.InvalidValue(
-            "Expected an encoder of reticent.encoders to learn with. Use wrap(function, width=..., name=...): it "
-            "gives a function one example at a time."
-        )
-    return encoder
