@@ -1,6 +1,7 @@
 """What fails while private rows are read: one sentence, the same for everything, with nothing chained to it."""
 
 import gc
+import pickle
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ FAILURES = [
     UnicodeDecodeError("utf-8", CANARY.encode(), 0, 1, "invalid"),
     OSError(5, "Input/output error", CANARY),
     AssertionError(),
+    StopIteration(CANARY),
     ExceptionGroup(CANARY, [ValueError(CANARY)]),
 ]
 
@@ -96,6 +98,7 @@ def test_frames_of_private_code_are_not_in_the_traceback():
     failure = failure_of(lambda: classifier(Failing(ValueError(CANARY))).learn_task(*DATA, name="march"))
     frames = [frame.f_code.co_name for frame, _ in traceback.walk_tb(failure.__traceback__)]
     assert {"learn", "writer"} <= set(frames)
+    assert str(pickle.loads(pickle.dumps(failure))) == str(failure)  # noqa: S301 (from a process of a pool)
     assert Failing.learn_task.__code__ not in [frame.f_code for frame, _ in traceback.walk_tb(failure.__traceback__)]
 
 

@@ -62,6 +62,9 @@ class LearningFailed(ReticentError):
             "noise=NoiseSource.seeded(0), which is NOT PRIVATE."
         )
 
+    def __reduce__(self) -> "tuple[type[LearningFailed], tuple[()]]":
+        return LearningFailed, ()
+
 
 @contextlib.contextmanager
 def without_cause(hidden: Callable[[Exception], bool]) -> Iterator[None]:

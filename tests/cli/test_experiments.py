@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -239,16 +238,10 @@ def test_report_of_results_and_of_a_model(bench, started):
     assert "E10" not in pages[1]
 
 
-class OwnEncoder:
-    """Weights of the user's own, known by a digest."""
-
-    name, digest = "mine", "0123"
-
-    def __call__(self, inputs: Any) -> np.ndarray:
-        return np.asarray(inputs, dtype=np.float32)
+OWN = rt.encoders.wrap(lambda rows: np.asarray(rows, dtype=np.float32), width=2, name="mine")
 
 
-@pytest.mark.parametrize("encoder", [None, OwnEncoder()], ids=["features", "an encoder that is not there"])
+@pytest.mark.parametrize("encoder", [None, OWN], ids=["features", "an encoder that is not there"])
 def test_the_report_of_a_model_needs_no_encoder(tmp_path, encoder):
     model = rt.ContinualClassifier(
         encoder=encoder,
