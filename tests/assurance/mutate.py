@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -115,8 +116,11 @@ class Guard:
         tally.cases += 1
         with self._watching() as cost:
             try:
-                result = case()
+                with warnings.catch_warnings(record=True) as told:
+                    warnings.simplefilter("always")
+                    result = case()
                 tally.read += 1
+                fault = f"a warning: {told[0].category.__name__}" if told else None
             except errors.ReticentError as refusal:
                 tally.refused += 1
                 fault = "a refusal by rows" if must_pass else _bad_sentence(str(refusal))

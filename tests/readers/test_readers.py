@@ -1,6 +1,7 @@
 import io
 import os
 import tracemalloc
+import warnings
 import zipfile
 from collections.abc import Callable
 from datetime import date
@@ -307,6 +308,18 @@ def test_endings_of_any_case_are_read(tmp_path, name):
     else:
         parquet.write_table(pa.table({"x": [1.0], "y": ["a"]}), file)
     assert list(read(file, Columns(features=("x",), label="y")).labels or []) == ["a"]
+
+
+def test_old_headers_are_read_without_a_warning(tmp_path):
+    """A long integer of Python 2: numpy warns, and warnings are printed."""
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1L, 1L), }"
+    array = npy.magic(1, 0) + (118).to_bytes(2, "little") + header.ljust(117) + b"\n" + bytes(8)
+    with zipfile.ZipFile(tmp_path / "march.npz", "w") as archive:
+        archive.writestr("x.npy", array)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert read(tmp_path / "march.npz", Columns()).inputs.shape == (1, 1)
+    assert not told
 
 
 # --- sizes are checked before anything is allocated

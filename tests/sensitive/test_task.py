@@ -218,10 +218,14 @@ def test_types_of_labels_are_accepted(labels):
     assert len(Task(["t"] * 3, labels).labels) == 3
 
 
-@pytest.mark.parametrize("kind", ["bytes", "dates", "complex", "numbers"])
+@pytest.mark.parametrize("kind", ["bytes", "dates", "complex", "numbers", "pandas numbers", "pandas dates"])
 def test_arrays_that_no_encoder_reads_are_refused_before_the_spend(kind):
     """As a list every row would be left out, at full price."""
-    column = np.arange(3.0) if kind == "numbers" else UNUSABLE[kind]()
+    numbers: dict[str, Callable[[], Any]] = {
+        "numbers": lambda: np.arange(3.0),
+        "pandas numbers": lambda: pd.Series([1, 2, 3]),
+    }
+    column = {**UNUSABLE, **numbers}[kind]()
     reads = encoders.wrap(lambda texts: np.ones((len(texts), 2)), width=2, name="ones")
     model = rt.ContinualClassifier(
         encoder=dataclasses.replace(reads, kinds="OUT"),

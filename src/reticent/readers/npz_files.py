@@ -26,7 +26,7 @@ def read_npz(path: Path, columns: Columns) -> Examples:
         raise errors.InvalidValue(f"Expected one array of inputs in {path.name}, such as --features x.")
     inputs, label = (*columns.inputs, "x")[0], columns.label or "y"
     try:
-        with zipfile.ZipFile(path) as archive:
+        with errors.silenced(), zipfile.ZipFile(path) as archive:  # numpy warns of headers of Python 2
             there = [name.removesuffix(".npy") for name in archive.namelist()]
             if columns.label is None and "y" not in there:
                 label = ""

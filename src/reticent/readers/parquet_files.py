@@ -23,7 +23,7 @@ def read_parquet(path: Path, columns: Columns, *, labelled: bool) -> dict[str, l
         refuse_missing(path, columns.wanted, schema.names)
         _refuse_types(path, columns, schema)
         texts = [name for name in columns.wanted if _is_text(_plain(schema.field(name).type))]
-        with parquet.ParquetFile(path, read_dictionary=texts, **_FOOTER) as file:
+        with errors.silenced(), parquet.ParquetFile(path, read_dictionary=texts, **_FOOTER) as file:
             cells = file.metadata.num_rows * len(columns.wanted)
             refuse_too_large(path, max(cells * _CELL, _uncompressed(file.metadata)))
             return _read(file, columns)

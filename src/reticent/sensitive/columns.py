@@ -28,9 +28,12 @@ def inputs_of(values: Any) -> Inputs:
     """
     if isinstance(values, np.ndarray):
         return values if values.ndim > 1 or values.dtype.kind not in "OUT" else _cells(values)
+    kind = getattr(values, "dtype", None)
+    if isinstance(kind, np.dtype) and kind.kind not in "OUT" and hasattr(values, "to_numpy"):
+        return np.asarray(values.to_numpy())
     if hasattr(type(values), "columns"):
         return _numbers(values, list(values.dtypes) if hasattr(values, "to_numpy") else [])
-    inside = _of_array(getattr(values, "dtype", None))
+    inside = _of_array(kind)
     return _numbers(values, inside) if inside else _cells(values)
 
 
