@@ -88,7 +88,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         directory, learner = self._to_learn(), self._learner()
         learned = [release for release in directory.model.releases if release.parameters]
-        task = Task(X, y, _one_of(persons, units), name=f"task {len(learned) + 1}" if name is None else name)
+        with errors.silenced():  # what a container says while it is read may be about one row
+            task = Task(X, y, _one_of(persons, units), name=f"task {len(learned) + 1}" if name is None else name)
         _warn_of_near_name(task.name, directory)
         tuning: str | None = getattr(learner, "tuning", None)
         if tuning is not None:
@@ -164,7 +165,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from reticent.sensitive.scoring import noisy_accuracy
         from reticent.sensitive.task import Task
 
-        task = Task(X, y, _one_of(persons, units), name=name)
+        with errors.silenced():
+            task = Task(X, y, _one_of(persons, units), name=name)
         directory = self._to_learn()
         _warn_of_near_name(task.name, directory)
         with errors.silenced(), directory.writer(self.noise) as gate:

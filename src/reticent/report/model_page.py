@@ -58,7 +58,8 @@ def _releases(releases: Sequence[Release], known: Collection[Label]) -> str:
 
 
 def _shapes(release: Release) -> str:
-    sizes = ((name, " × ".join(map(str, array.shape)) or "one number") for name, array in release.parameters.items())
+    named = sorted(release.parameters.items())  # a file holds them in a random order
+    sizes = ((name, " × ".join(map(str, array.shape)) or "one number") for name, array in named)
     return "; ".join(f"{name}: {size}" for name, size in sizes) or "none"
 
 
