@@ -96,7 +96,8 @@ class ReleasedLabels:
 
     Args:
         count_weight: c^2 of the joint Gaussian.
-        class_size: Instead of count_weight: the smallest class that must be released, in examples per task.
+        class_size: Instead of count_weight: the smallest class that must be released, in examples per task. A public
+            guess or a wish, never counted in the data.
         remember: Whether a released label is updated in every later task without being paid for again.
         selection: A separate mechanism instead of the joint one, such as `events.OptimalSelection`.
         share: Its share of epsilon and delta.

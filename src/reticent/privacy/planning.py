@@ -74,7 +74,7 @@ def plan(
     Args:
         budget: What one person may lose over the stream.
         mechanism: One of `MECHANISMS`.
-        class_sizes: Sizes to plan for, in examples per class and task.
+        class_sizes: Sizes to plan for, in examples per class and task: public guesses, never counted in the data.
         share: Part of epsilon and delta for the labels (all but the joint Gaussian); "auto" takes the smallest that
             releases the given sizes with probability 0.999, where there is one.
         count_weight: c^2 of the joint Gaussian; by default the smallest that releases the given sizes with

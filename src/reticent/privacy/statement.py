@@ -165,7 +165,8 @@ class Statement:
         return {
             "neighbours": f"Neighbouring data sets differ by {change}.",
             "contributions": f"One person appears in at most {budget.tasks_per_person} task(s) "
-            f"and contributes at most {budget.examples_per_person} example(s) to a task.",
+            f"and contributes at most {budget.examples_per_person} example(s) to a task. Each name below is a task, "
+            "those of tuning and of private accuracy too.",
             "tasks": "Which task an example belongs to depends on that example alone.",
             "outside": "Running time, memory use and who may read the raw data are outside the guarantee.",
         }

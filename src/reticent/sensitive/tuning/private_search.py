@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from reticent import errors
 from reticent.budget import Budget
 from reticent.gate.gate import Gate, RunPermit
@@ -73,19 +75,23 @@ def tune_privately(
     """Returns the learner with the settings of the best of a random number of private runs.
 
     Settings are drawn from a fixed distribution, log-uniform over the ranges of `tune`; each run trains on all the
-    sensitive examples and is scored on public ones. The persons in them pay once, under a separate task name.
+    sensitive examples and is scored on public ones. The persons in them pay once, under a separate task name: who is
+    learned from too is in two tasks, so `tasks_per_person` must be 2 or more, or the persons others.
 
     Guarantees (with the assumptions of the gate's budget):
       - The whole selection is spent before anything is drawn.         test_private_tuning_spends_before_it_draws
       - No run spends more than the event says, at any Rényi order.    test_no_run_spends_more_than_the_event
       - How many runs there were is never published.                   test_number_of_runs_is_never_shown
+      - Sensitive examples, or parts of their array, are refused as public ones.
+                                                                       test_sensitive_examples_are_no_public_validation
 
     Args:
         learner: What to tune. Its task size is a public guess of how many examples there are; see `rescaled`.
-        inputs: Sensitive features, or inputs for the encoder.
+        inputs: Sensitive features, or inputs for the encoder; of persons who are in no other task, where the gate's
+            budget says one task per person.
         labels: One label per example.
         policy: The public labels. Labels that must be released first are not covered.
-        public_validation: Public inputs and labels to score runs on.
+        public_validation: Public inputs and labels to score runs on; never those of a task to come.
         budget: What tuning may cost; the gate's budget or a smaller one.
         gate: Where it is spent: `with model.directory.writer() as gate`.
         encoder: As in `ContinualClassifier`.
@@ -100,6 +106,10 @@ def tune_privately(
     if not isinstance(policy, PublicLabels):
         raise errors.InvalidValue("Expected PublicLabels([...]): runs must not read them off the data.")
     held_out = _public_task(public_validation)
+    if public_validation[0] is inputs or _overlap(public_validation[0], inputs):
+        raise errors.InvalidValue(
+            "Expected public_validation of public examples, got the sensitive ones: scores on these are not paid for."
+        )
     refuse_missing(labels)
     event = private_selection(learner, budget, encoder=encoder, mean_runs=mean_runs, eta=eta)
     task = gate.admit(Task(inputs, labels, persons, name=name))
@@ -155,6 +165,11 @@ def _public_task(validation: object) -> Task:
     if not task.labels:
         raise errors.InvalidValue("Expected at least one public example to score runs on.")
     return task
+
+
+def _overlap(one: object, other: object) -> bool:
+    """Returns whether two arrays are parts of one; looks at where they lie, never at their rows."""
+    return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(one, other)
 
 
 @contextlib.contextmanager

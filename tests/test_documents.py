@@ -1,0 +1,109 @@
+"""Documents that show code are attacked like code: what they state must be true of the rows they use."""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import reticent as rt
+from reticent.privacy import accounting, events
+from reticent.sensitive import task as tasks
+from reticent.sensitive import tuning
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+PAGES = [
+    page
+    for page in sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+    if "learn_task(" in page.read_text() and BLOCK.search(page.read_text()) and "check_learner" not in page.read_text()
+]  # check_learner puts the same made-up rows into many ledgers
+
+
+class Rows:
+    """Which rows the code of a page uses as sensitive ones, by task, and which as public ones."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.sensitive: dict[bytes, set[str]] = defaultdict(set)
+        self.public: set[bytes] = set()
+        made, score = tasks.Task.__init__, rt.ContinualClassifier.score
+
+        def make(task: tasks.Task, inputs: Any, labels: Any, persons: Any = None, *, name: str = "task") -> None:
+            for row in self.of(inputs):
+                if name == "task":  # only what is public has no name: examples to tune on for free, or to score on
+                    self.public.add(row)
+                else:
+                    self.sensitive[row].add(name)
+            made(task, inputs, labels, persons, name=name)
+
+        def scored(model: rt.ContinualClassifier, x: Any, y: Any, sample_weight: Any = None) -> float:
+            self.public.update(self.of(x))
+            return score(model, x, y, sample_weight)
+
+        patch.setattr(tasks.Task, "__init__", make)
+        patch.setattr(rt.ContinualClassifier, "score", scored)
+
+    @staticmethod
+    def of(inputs: Any) -> list[bytes]:
+        return (
+            [row.tobytes() for row in inputs] if isinstance(inputs, np.ndarray) else [str(x).encode() for x in inputs]
+        )
+
+    def faults(self, tasks_per_person: int) -> list[str]:
+        found = ["a sensitive row is used as public"] if self.public & set(self.sensitive) else []
+        several = any(len(names) > tasks_per_person for names in self.sensitive.values())
+        return [*found, "a row is in more tasks than stated"] if several else found
+
+
+def rows_of(code: str, patch: pytest.MonkeyPatch, folder: Path) -> Rows:
+    """Runs code and returns the rows that it used."""
+    patch.chdir(folder)
+    seen = Rows(patch)
+    scope: dict[str, object] = {}
+    exec(compile(code, "a page", "exec"), scope)  # noqa: S102
+    return seen
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_documents_use_no_row_twice(page, monkeypatch, tmp_path):
+    """No page learns a row that it shows as public, and none learns a person in two tasks of a stream."""
+    assert rows_of("\n".join(BLOCK.findall(page.read_text())), monkeypatch, tmp_path).faults(1) == []
+
+
+def test_the_old_tuning_page_is_caught(monkeypatch, tmp_path):
+    """It tuned on rows, passed them as public validation, and learned them as a task: 4 was stated, 6.5 is true."""
+    page = "\n".join(BLOCK.findall((ROOT / "docs" / "tuning.md").read_text()))
+    old = page.replace("*month(1)", "features + 0, labels").replace("*month(2)", "features, labels")
+    assert old != page
+    seen = rows_of(old, monkeypatch, tmp_path)
+    assert seen.faults(1) == ["a sensitive row is used as public", "a row is in more tasks than stated"]
+
+
+def test_who_is_tuned_on_and_learned_from_pays_twice():
+    """What the tuning page and the pitfalls say: 6.5 in place of 4, for the settings of that page."""
+    budget, learner = rt.Budget(epsilon=4.0, delta=1e-5), rt.PeftEnsemble(task_size=200, epochs=4).resolved(None)
+    chosen = tuning.private_selection(learner, budget, mean_runs=3)
+    training = accounting.training_beside(events.Public(), budget, rate=learner.rate or 1.0, steps=learner.steps)
+    assert 6.4 < accounting.epsilon(events.compose(chosen, training), 1e-5) < 6.5
+
+
+def test_sensitive_examples_are_no_public_validation():
+    """By identity and by where arrays lie; never by their rows."""
+    x, y = np.random.default_rng(0).normal(size=(40, 4)), ["a", "b"] * 20
+    model = rt.ContinualClassifier(labels=rt.PublicLabels(["a", "b"]), budget=rt.Budget(epsilon=4.0, delta=1e-5))
+    listed = list(x)
+    for inputs, shown in ((x, x), (x[:30], x[20:]), (listed, listed)):
+        with model.directory.writer() as gate, pytest.raises(rt.ReticentError, match="got the sensitive ones"):
+            tuning.tune_privately(
+                rt.PeftEnsemble(task_size=40, epochs=1),
+                inputs,
+                y[: len(inputs)],
+                policy=rt.PublicLabels(["a", "b"]),
+                public_validation=(shown, y[: len(shown)]),
+                budget=model.directory.budget,
+                gate=gate,
+                mean_runs=2,
+            )
+    assert model.statement().spends == ()
