@@ -5,7 +5,6 @@ Nothing in it is sensitive: it may be read wherever a model is.
 """
 
 import contextlib
-import json
 import os
 import sqlite3
 import threading
@@ -193,8 +192,15 @@ def explained(path: Path | None) -> Iterator[None]:
         raise errors.LedgerError(f"{where} cannot be used: {text}. Check the folder's permissions.") from error
     except sqlite3.DatabaseError as error:
         raise errors.LedgerError(f"{where} is damaged ({error}). Restore it from a backup.") from error
-    except (json.JSONDecodeError, KeyError) as error:
+    except (UnicodeDecodeError, KeyError) as error:  # also in what SQLite says of a schema
         raise errors.LedgerError(f"{where} has a row that cannot be read. Restore it from a backup.") from error
+
+
+def _refuse_strange(file: Path) -> None:
+    try:
+        databases.refuse_strange(file, most=_MOST_BYTES)
+    except errors.InvalidValue as error:
+        raise errors.LedgerError(f"{error} Restore the folder from a backup.") from error
 
 
 def connect(file: Path | None, mode: str) -> sqlite3.Connection:
@@ -203,7 +209,7 @@ def connect(file: Path | None, mode: str) -> sqlite3.Connection:
     if mode == "ro" and file is not None and not file.with_name(f"{file.name}-wal").exists():
         target += "&immutable=1"  # no process is writing: leave no working files beside it
     if file is not None:
-        databases.refuse_strange(file, most=_MOST_BYTES)
+        _refuse_strange(file)
     with explained(file):
         db = sqlite3.connect(target, uri=True, isolation_level=None, timeout=10.0, check_same_thread=False)
         try:
