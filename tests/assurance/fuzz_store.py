@@ -31,6 +31,7 @@ from reticent import errors
 from reticent.lab.bench import specs
 from reticent.lab.bench.folder import Folder
 from reticent.released.account import Account
+from reticent.released.contents import refuse_foreign
 from reticent.released.ledger_file import SCHEMA, LedgerFile, connect
 from reticent.sensitive.cache import Cache
 from tests.assurance.part import Part
@@ -295,6 +296,7 @@ class Workshop:
             file.write_bytes(content)
             if draw.random() < 0.1:
                 (self.model / "ledger.sqlite-wal").write_bytes(draw.randbytes(draw.choice((0, 31, 32, 5_000))))
+            refuse_foreign(self.model)  # as the command does: rows cut off at the end are noticed by their releases
             with LedgerFile.open(self.model) as ledger:
                 if ledger.statement().json() != self.statement:
                     raise Wrong("another statement")
