@@ -376,6 +376,21 @@ def test_functions_are_encoders_of_one_example_at_a_time(tmp_path):
     assert rt.load(tmp_path, encoder=lengths).predict(["y"]).tolist() == ["short"]
 
 
+def test_a_function_that_remembers_is_refused_before_the_spend():
+    seen: list[str] = []
+
+    def mean_so_far(texts: Sequence[str]) -> np.ndarray:
+        seen.extend(texts)
+        return np.full((len(texts), 2), np.mean([len(text) for text in seen]))
+
+    model = rt.ContinualClassifier(encoder=mean_so_far, labels=rt.PublicLabels(["a"]), budget=BUDGET)
+    for verb in (model.learn_task, partial(model.private_score, epsilon=0.1)):
+        with pytest.raises(errors.InvalidValue, match="remembers no examples"):
+            verb(["private"], ["a"], name="march")
+    assert "private" not in seen
+    assert model.statement().spends == ()
+
+
 def test_a_function_without_a_width_is_refused_before_the_spend():
     model = rt.ContinualClassifier(
         encoder=lambda texts: np.array([float(len(t)) for t in texts]), labels=rt.PublicLabels(["a"]), budget=BUDGET

@@ -21,7 +21,7 @@ from tests.sensitive.by_hand import moved, settings
 
 LARGEST = "largest value"
 CLIP_NORM = 0.1
-GAMES = 20_000
+GAMES = 5_000
 _MOST = (np.e + 1e-5) / (1 + np.e)  # games that an attacker may win at epsilon 1 and delta 1e-5
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.encoders.batches import Item, Items
 from reticent.encoders.encoder import Backend, Encoder, inference, sha256, sha256_of_weights
+from reticent.encoders.probes import same
 
 
 def wrap(
@@ -72,7 +73,7 @@ def wrap(
 class OneByOne:
     """A function from inputs to features that nobody has read, given one example at a time.
 
-    What raises, or has another width, gives a row of NaN. Nobody checks that the function remembers nothing.
+    What raises, or has another width, gives a row of NaN.
 
     Args:
         function: Gets a slice of the inputs of length one, of the type of the inputs.
@@ -95,20 +96,21 @@ class OneByOne:
 def one_by_one(function: Callable[[Any], Any], inputs: Any) -> OneByOne:
     """Returns the function for one example at a time; its width is its own word, or what it makes of a public example.
 
+    A function that makes something else of the public example after another one is refused.
+
     Args:
         function: Has a `width`, or encodes the text "a public example" or, for arrays, an example of ones.
         inputs: Sensitive; only their type, and the shape and type of one row of an array, are looked at.
     """
+    one, other = _public(inputs)
+    made, _, again = (_tried(function, given) for given in (one, other, one))
+    if not same([made], [again]):
+        raise errors.InvalidValue(
+            "Expected an encoder that remembers no examples and draws nothing at random: this one makes other features "
+            "of a public example after another one."
+        )
     width = getattr(function, "width", None)
     if not isinstance(width, int):
-        public: Any = ["a public example"]
-        if isinstance(inputs, np.ndarray):
-            numbers = inputs.dtype.kind in "biuf"
-            public = np.ones((1, *inputs.shape[1:]), inputs.dtype) if numbers else np.array(public, dtype=object)
-        try:
-            made = np.asarray(function(public))
-        except Exception:
-            made = np.zeros(0)
         width = made.shape[1] if made.ndim == 2 and len(made) == 1 else None
     if width is None or width < 1:
         raise errors.InvalidValue(
@@ -116,6 +118,24 @@ def one_by_one(function: Callable[[Any], Any], inputs: Any) -> OneByOne:
             "reticent.encoders.wrap(function, width=..., name=...)."
         )
     return OneByOne(function, width)
+
+
+def _public(inputs: Any) -> tuple[Any, Any]:
+    """Returns two public examples, of the type of the inputs."""
+    texts: tuple[Any, Any] = ["a public example"], ["another text, and a longer one"]
+    if not isinstance(inputs, np.ndarray):
+        return texts
+    if inputs.dtype.kind in "biuf":
+        one = np.ones((1, *inputs.shape[1:]), inputs.dtype)
+        return one, one * 0
+    return np.array(texts[0], dtype=object), np.array(texts[1], dtype=object)
+
+
+def _tried(function: Callable[[Any], Any], given: Any) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(function(given)).copy()
+    except Exception:
+        return np.zeros(0)
 
 
 def _one(_: Item) -> int:
