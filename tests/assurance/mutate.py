@@ -17,8 +17,7 @@ from typing import Any
 
 from reticent import errors
 
-SECONDS, MEGABYTES = 2.0, 200.0  # that one case may take
-_HANGS = 20.0  # seconds until a case is stopped
+_HANGS = 120.0  # seconds of the clock until a case is stopped; a busy machine may need some
 _WORDS = [
     bytes.fromhex(word)
     for word in ("00", "01", "7f", "80", "ff", "ffff", "ff7f", "ffffff7f", "00000080", "ffffffff", "ff" * 8, "00" * 8)
@@ -96,10 +95,12 @@ class Guard:
 
     Args:
         folder: Where a case may write.
+        seconds: Of the processor that a case may take.
+        megabytes: By which the process may grow in a case.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._inside = os.path.realpath(folder)
+    def __init__(self, folder: Path, *, seconds: float = 2.0, megabytes: float = 200.0) -> None:
+        self._inside, self._seconds, self._megabytes = os.path.realpath(folder), seconds, megabytes
         self._thread, self._touched = 0, Counter[str]()
         self._devices = (os.devnull, "/proc/self/clear_refs", "/dev/tty")
         sys.addaudithook(self._audit)  # for good: a hook cannot be removed
@@ -131,10 +132,10 @@ class Guard:
             except Exception as error:
                 fault = f"{type(error).__name__}"
         tally.seconds, tally.megabytes = max(tally.seconds, cost.seconds), max(tally.megabytes, cost.megabytes)
-        if fault is None and cost.seconds > SECONDS:
-            fault = f"more than {SECONDS:g} s"
-        if fault is None and cost.megabytes > MEGABYTES:
-            fault = f"more than {MEGABYTES:g} MB"
+        if fault is None and cost.seconds > self._seconds:
+            fault = f"more than {self._seconds:g} s"
+        if fault is None and cost.megabytes > self._megabytes:
+            fault = f"more than {self._megabytes:g} MB"
         tally.faults.update([] if fault is None else [fault])
         tally.faults.update(self._touched)
         self._touched.clear()

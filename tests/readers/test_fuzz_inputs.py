@@ -2,6 +2,7 @@
 
 import secrets
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -25,14 +26,14 @@ def test_mutated_input_files_are_read_or_refused():
 
 def test_the_guard_sees_each_fault(tmp_path):
     """Each twin breaks one promise; a guard that is silent about one of them proves nothing."""
-    guard, outside = Guard(tmp_path / "inside"), tmp_path / "outside"
+    guard, outside = Guard(tmp_path / "inside", seconds=0.3, megabytes=30), tmp_path / "outside"
 
     def refuse(text: str) -> None:
         raise errors.InvalidValue(text)
 
     def slow() -> None:
         start = time.process_time()
-        while time.process_time() - start < 2.1:
+        while time.process_time() - start < 0.4:
             pass
 
     twins = {
@@ -40,8 +41,9 @@ def test_the_guard_sees_each_fault(tmp_path):
         "a refusal that is no sentence": lambda: refuse("Traceback:\n  x"),
         "a wrong result: lengths differ": lambda: fuzz_inputs._consistent(Examples([1], [], None)),
         "open outside": lambda: outside.write_text("x"),
-        "more than 200 MB": lambda: bytes(b"x" * 260_000_000),
-        "more than 2 s": slow,
+        "more than 30 MB": lambda: b"x" * 60_000_000,
+        "more than 0.3 s": slow,
+        "a warning: UserWarning": lambda: warnings.warn("a row", stacklevel=1),
     }
     for fault, twin in twins.items():
         tally = Tally()
