@@ -268,3 +268,11 @@ def test_report_refusals_print_one_line(bench, tmp_path):
     assert "holds no results. Run: reticent bench" in refused(reticent("report", tmp_path / "nothing"))
     out = tmp_path / "no" / "where.html"
     assert "Cannot write" in refused(reticent("report", tmp_path / "results", "--out", out))
+
+
+def test_bounds_are_rounded_up_where_they_are_printed():
+    """(e + delta) / (1 + e) = 0.73106 was shown as 0.731; the noise of a plan too."""
+    done = reticent("attack", "labels", "--trials", 50, "--trainings", 1)
+    assert " 0.732 " in done.stdout
+    assert " 0.731 " not in done.stdout
+    assert "3.7307   labels public" in reticent("plan", "--epsilon", 1, "--delta", 1e-5, "--class-size", 100).stdout

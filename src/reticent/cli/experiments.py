@@ -14,6 +14,7 @@ from rich.table import Table
 from reticent import errors
 from reticent.budget import Budget
 from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console, fail_if, plain, tell
+from reticent.privacy.rounding import exact, rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from reticent.privacy.statement import Statement
@@ -72,13 +73,13 @@ def audit(
         return
     terminal = console()
     for one in found:
-        title = f"Audit of {one.name}: epsilon {one.budget.epsilon:g}, delta {one.budget.delta:g}"
+        title = f"Audit of {one.name}: epsilon {exact(one.budget.epsilon)}, delta {exact(one.budget.delta)}"
         table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", width=80)
         for heading in ("what is attacked", "claimed", "at least", "evidence", "verdict"):
             table.add_column(heading, no_wrap=heading != "what is attacked")
         for r in one.results:
             verdict = f"[{'green' if r.verdict == games.CONSISTENT else 'bold red'}]{r.verdict}[/]"
-            figures = f"{r.claimed:.3f}", f"{r.epsilon_lower_bound:.3f}"
+            figures = rounded_up(r.claimed, 3), rounded_down(r.epsilon_lower_bound, 3)
             table.add_row(r.game, *figures, r.evidence.split(":")[0], verdict)
         terminal.print(table)
     for note in dict.fromkeys((auditing.SCOPE, *(note for one in found for note in one.notes))):
@@ -128,13 +129,16 @@ def labels(
         facts = {"games": [r.json() for r in results], "curve": [r.json() for r in curve]}
         typer.echo(json.dumps(facts, indent=2))
         return
-    table = Table(box=box.SIMPLE_HEAD, title=f"Is the person in the data? epsilon {epsilon:g}, delta {delta:g}")
+    table = Table(
+        box=box.SIMPLE_HEAD, title=f"Is the person in the data? epsilon {exact(epsilon)}, delta {exact(delta)}"
+    )
     for heading in ("published by", "the target is", "accuracy", "limits", "bound", ""):
         table.add_column(heading)
     for r in results:
         low, high = r.interval
         verdict = "[bold red]leaks[/]" if r.broken else "[green]within the bound[/]"
-        table.add_row(r.target, r.game, f"{r.accuracy:.3f}", f"{low:.3f} to {high:.3f}", f"{r.bound:.3f}", verdict)
+        limits = f"{rounded_down(low, 3)} to {rounded_up(high, 3)}"
+        table.add_row(r.target, r.game, f"{r.accuracy:.3f}", limits, rounded_up(r.bound, 3), verdict)
     terminal = console()
     terminal.print(table)
     terminal.print(

@@ -12,6 +12,7 @@ from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.typeset import Table
 from reticent.privacy import events, planning, selection
 from reticent.privacy.confidence import accuracy_bound
+from reticent.privacy.rounding import rounded_down, rounded_up
 
 DROP_DELTA = 1e-7  # of the paper's second figure
 DROP_EPSILONS = (0.1, 0.5, 1.0, 2.0, 8.0)
@@ -76,8 +77,8 @@ def _attack_table(spec: Spec, found: Mapping[str, Any] | None) -> Table:
             point["game"],
             f"{point['epsilon']:g}",
             f"{point['accuracy']:.3f}",
-            f"{point['interval'][0]:.3f} to {point['interval'][1]:.3f}",
-            f"{point['bound']:.3f}",
+            f"{rounded_down(point['interval'][0], 3)} to {rounded_up(point['interval'][1], 3)}",
+            rounded_up(point["bound"], 3),
             "leaks" if point["broken"] else "no leak found",
         )
         for point in found["points"]
