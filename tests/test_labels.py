@@ -1,5 +1,6 @@
 import dataclasses
 import enum
+import time
 
 import numpy as np
 import pytest
@@ -105,3 +106,15 @@ def test_labels_of_subclasses_are_what_they_equal():
 def test_dates_of_any_unit_are_no_labels():
     assert {canonical(np.datetime64(5, unit)) for unit in ("ns", "us", "s", "D")} == {None}
     assert canonical(np.timedelta64(5, "ns")) is None
+
+
+def test_tuples_of_many_parts_are_no_labels():
+    """A few tuples inside each other may have more parts than memory holds: a single row would stop everything."""
+    nested: tuple[object, ...] = ("a",) * 60
+    for _ in range(6):
+        nested = (nested,) * 60
+    start = time.monotonic()
+    assert canonical(nested) is None
+    assert canonical(("a",) * 1_001) is None
+    assert canonical((("a", 1.0),) * 300) == (("a", 1),) * 300
+    assert time.monotonic() - start < 5

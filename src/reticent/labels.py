@@ -22,6 +22,7 @@ _PUBLIC = events.Public()
 _DEEPEST = 1_000  # levels of a taxonomy
 _SURROGATES = re.compile("[\ud800-\udfff]")  # no UTF-8 file can hold them
 _MOST_BITS = 2_000  # of a number: fewer than 640 digits, which every Python can print
+_MOST_PARTS = 1_000  # of a tuple, at all levels: parts that are one object each time may be more than memory holds
 
 UNKNOWN: Final = "<unknown>"
 """What a classifier answers while it knows no label; public and fixed."""
@@ -30,9 +31,9 @@ UNKNOWN: Final = "<unknown>"
 def canonical(label: object, levels: int = 8) -> Label | None:
     """Returns a label as it may be released, or None for what cannot be one; never raises.
 
-    Labels are strings that UTF-8 can hold, numbers short enough to print, and tuples of them, nested up to `levels`
-    deep. Equal numbers become one object (1, 1.0 and True are 1): else the row that came first would decide how a
-    released label looks.
+    Labels are strings that UTF-8 can hold, numbers short enough to print, and tuples of up to 1,000 of them, nested up
+    to `levels` deep. Equal numbers become one object (1, 1.0 and True are 1): else the row that came first would decide
+    how a released label looks.
 
     >>> [canonical(label) for label in ("E10", True, 2.0, 0.5, None, float("nan"), ["list"])]
     ['E10', 1, 2, 0.5, None, None, None]
@@ -48,10 +49,24 @@ def canonical(label: object, levels: int = 8) -> Label | None:
     if isinstance(label, float):
         number = float.__float__(label)
         return None if number != number else int(number) if number.is_integer() else number
-    if isinstance(label, tuple) and levels:
+    if isinstance(label, tuple) and levels and _is_small(label):
         parts = tuple(canonical(part, levels - 1) for part in label)
         return None if any(part is None for part in parts) else parts
     return None
+
+
+def _is_small(label: tuple[object, ...]) -> bool:
+    """Returns whether a tuple has few enough parts, looking at no more than that many."""
+    waiting: list[object] = [label]
+    count = 0
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, tuple):
+            count += len(part)
+            if count > _MOST_PARTS:
+                return False
+            waiting.extend(part)
+    return True
 
 
 def labels_to_json(labels: Iterable[Label | None]) -> list[Any]:

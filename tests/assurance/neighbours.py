@@ -137,7 +137,23 @@ CONTAINERS: dict[str, Callable[[Sequence[Row]], tuple[Any, Any]]] = {
     "pandas": lambda rows: (pd.DataFrame(array(rows)), pd.Series([y for _, y, _ in rows], dtype=object)),
     "polars": lambda rows: (pl.DataFrame(array(rows)), pl.Series([y for _, y, _ in rows], dtype=pl.Object)),
     "pyarrow labels": lambda rows: (array(rows), _arrow([y for _, y, _ in rows])),
+    "big-endian columns, a pandas category": lambda rows: (_turned(rows), pd.Categorical(_texts(rows))),
+    "masked array, a pandas column of strings": lambda rows: (
+        np.ma.masked_invalid(array(rows)),
+        pd.Series(_texts(rows), dtype="string"),
+    ),
+    "polars category": lambda rows: (pl.DataFrame(array(rows)), pl.Series(_texts(rows)).cast(pl.Categorical)),
+    "pyarrow dictionary": lambda rows: (array(rows), pa.array(_texts(rows)).dictionary_encode()),
 }
+
+
+def _turned(rows: Sequence[Row]) -> np.ndarray:
+    return np.asfortranarray(array(rows).astype(">f8"))
+
+
+def _texts(rows: Sequence[Row]) -> list[str | None]:
+    """Labels that are valid texts; these containers hold nothing else."""
+    return [y if isinstance(y, str) and y.isprintable() else None for _, y, _ in rows]
 
 
 def _objects(values: Sequence[object]) -> np.ndarray:
@@ -393,13 +409,13 @@ ENTRIES = {f"{entry.way}; {entry.kind}": entry for entry in entries()}
 
 
 def measure() -> Part:
-    """Compares a hundred neighbours at every way in."""
+    """Compares sixty neighbours at every way in: a few minutes."""
     rows, passed = [], True
     for entry in ENTRIES.values():
         try:
-            tried, found = check(entry, 100), "nothing else changed"
+            tried, found = check(entry, 60), "nothing else changed"
         except AssertionError:
-            tried, found, passed = 100, "A DIFFERENCE WAS SEEN", False
+            tried, found, passed = 60, "A DIFFERENCE WAS SEEN", False
         rows.append((entry.way, entry.kind, str(tried), found))
     return Part(
         title="Non-interference",
