@@ -319,3 +319,83 @@ def test_what_is_never_drawn_cannot_be_spent(gate, event):
     with pytest.raises(errors.InvalidValue, match="Expected an event that some mechanism draws"):
         gate.spend(event, task="march")
     assert drawn_by(events.compose(events.Public(), events.NonPrivate())) == {}
+
+
+# --- found by mutants: each of these changed something that no test noticed
+
+
+def test_uniform_numbers_are_the_words_of_the_source(ledger):
+    class Words(NoiseSource):
+        def words(self, n):
+            return np.array([0, 2**63, 3 * 2**62], np.uint64)[:n]
+
+    assert Gate(ledger, Words(seed=1)).uniform(3) == [0.0, 0.5, 0.75]
+
+
+def test_rows_of_a_release_are_not_told_by_a_closed_gate(gate):
+    permit = gate.spend(GAUSSIAN, task="march")
+    permit.draw(GaussianSum(GAUSSIAN), SUMS)
+    release = permit.release(parameters={})
+    assert gate.rows(release) == [permit.row]
+    gate.close()
+    with pytest.raises(errors.NotPaidFor, match="gate is closed"):
+        gate.rows(release)
+
+
+def test_publishing_ends_a_permit(gate, ledger):
+    permit = gate.spend(events.compose(GAUSSIAN, GAUSSIAN), task="accuracy")
+    permit.draw(GaussianSum(GAUSSIAN), SUMS)
+    permit.publish()
+    assert [spend.published for spend in ledger.statement().spends] == [True]
+    for act in (lambda: permit.draw(GaussianSum(GAUSSIAN), SUMS), permit.publish):
+        with pytest.raises(errors.NotPaidFor, match="has its release already"):
+            act()
+
+
+def test_a_release_waits_for_every_permit_of_its_task(gate):
+    first, second = (gate.spend(GAUSSIAN, task="march") for _ in range(2))
+    first.draw(GaussianSum(GAUSSIAN), SUMS)
+    with pytest.raises(errors.NotPaidFor, match="before its release"):
+        first.release(parameters={})
+    second.draw(GaussianSum(GAUSSIAN), SUMS)
+    assert first.release(parameters={}).event == events.compose(GAUSSIAN, GAUSSIAN)
+
+
+def test_one_part_that_is_not_private_makes_a_release_not_private(gate):
+    permits = [gate.spend(GAUSSIAN, task="march", private=private) for private in (True, False)]
+    for permit in permits:
+        permit.draw(GaussianSum(GAUSSIAN), SUMS)
+    assert not permits[0].release(parameters={}).private
+
+
+def test_refusals_name_what_was_paid_for(gate):
+    permit = gate.spend(events.compose(GAUSSIAN, LABELS), task="march")
+    with pytest.raises(errors.NotPaidFor) as refused:
+        permit.draw(GaussianSum(events.Gaussian(noise_multiplier=1 / 3)), SUMS)
+    assert str(refused.value) == (
+        "Gaussian(noise_multiplier=0.333333, examples_per_person=1) was not paid for. This permit draws "
+        "Gaussian(noise_multiplier=9, examples_per_person=1), "
+        "OptimalSelection(epsilon=0.5, delta=1e-06, examples_per_person=1)."
+    )
+
+
+def test_runs_end_with_their_permit(gate, monkeypatch):
+    """A run that its caller keeps for later is refused once the row is voided."""
+    event = accounting.private_selection(GAUSSIAN, mean_runs=2)
+    permit = gate.spend(event, task="tuning")
+    kept: list[RunPermit] = []
+    monkeypatch.setattr(gates, "number_of_runs", lambda event, *, rng: 1)
+
+    def keep(run: RunPermit) -> tuple[float, None]:
+        kept.append(run)
+        return 0.0, None
+
+    permit.best(keep)
+    gate._ledger.void(permit.row, reason="a second thought")
+    with pytest.raises(errors.NotPaidFor, match="is voided"):
+        kept[0].draw(GaussianSum(GAUSSIAN), SUMS)
+
+
+def test_exposure_beside_a_draw_cannot_be_spent(gate):
+    with pytest.raises(errors.InvalidValue, match="some mechanism draws"):
+        gate.spend(events.compose(GAUSSIAN, events.Exposure(chance=1e-6)), task="march")

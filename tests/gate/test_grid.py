@@ -205,3 +205,76 @@ def test_the_kernel_sums_what_the_grid_snaps(dtype, count_weight):
             assert sums.unknown == ()
             continue
         assert difference.max() <= len(mine)  # one multiplication instead of two: at most a step in each row
+
+
+# --- at the edges of the grid
+
+
+def test_scale_and_room_are_exact():
+    assert grid.scale_and_room(0.0) == (2.0**20, 2.0**40)
+    step = int(0.1**0.5 * 2**20)
+    assert grid.scale_and_room(0.1) == (0.9**0.5 * 2**20, float(2**40 - step**2))
+
+
+def test_rows_of_exactly_the_unit_are_kept_as_they_are():
+    snapped = grid.snap(np.array([[1.0, 0, 0, 0], [0.5, 0.5, 0.5, 0.5], [0, 0, 0, -1.0]]))
+    assert snapped.values.tolist() == [[2**20, 0, 0, 0], [2**19] * 4, [0, 0, 0, -(2**20)]]
+    assert snapped.kept.all()
+
+
+def test_only_rows_that_are_too_long_after_truncation_shrink():
+    """In float64 the first is longer than 1, on the grid it is not; the second is, and is shrunk before truncation."""
+    first, second = np.nextafter([0.6, 0.8], 1), np.array([0.6, 0.8]) * (1 + 4.2e-6)
+    snapped = grid.snap(np.array([first, second]))
+    assert snapped.values.tolist() == [[629145, 838860], [629145, 838861]]
+    assert snapped.kept.all()
+    half = grid.snap(np.full((1, 4), 0.5 * (1 + 4e-6)))  # shrunk to exactly the unit
+    assert half.values.tolist() == [[2**19] * 4]
+
+
+def test_one_entry_beyond_the_unit_drops_its_row():
+    rows = np.array([[1.000001, 0.0], [0.0, -1.000001], [1.0, 3 / 2**20]])
+    snapped = grid.snap(rows)
+    assert snapped.kept.tolist() == [False, False, True]
+    assert snapped.values.tolist() == [[0, 0], [0, 0], [2**20 - 4, 2]]
+
+
+def test_rows_of_low_precision_are_scaled_in_float64():
+    rows = unit_rows(np.random.default_rng(1).normal(size=(50, 7))).astype(np.float32) * np.float32(0.9)
+    wide = grid.snap(rows.astype(np.float64), count_weight=0.1)
+    assert grid.snap(rows, count_weight=0.1).values.tolist() == wide.values.tolist()
+
+
+def test_columns_are_limited_and_rows_are_not():
+    assert grid.snap(np.zeros((0, 1 << 22))).values.shape == (0, 1 << 22)
+    assert grid.snap(np.zeros(((1 << 22) + 1, 0))).kept.all()
+    with pytest.raises(errors.InvalidValue, match="K at most 4194304"):
+        grid.snap(np.zeros((0, (1 << 22) + 1)))
+
+
+def test_a_label_without_a_usable_row_is_not_found():
+    features = np.array([[np.nan, 1.0], [3.0, 4.0], [0.0, np.inf]])
+    sums = label_sums.sum_by_label(features, ["lost", "found", "lost"], known=LabelSpace(("k",)), count_weight=0.1)
+    assert sums.unknown == ("found",)
+    assert sums.counts.tolist() == [1]
+    vectors = sums.vectors[np.array([0])]
+    assert vectors.tolist() == [[int(0.6 * 0.9**0.5 * 2**20), int(0.8 * 0.9**0.5 * 2**20)]]
+    assert {sums.known.dtype, vectors.dtype, sums.counts.dtype} == {np.dtype(np.int64)}
+
+
+def test_few_rows_among_many_labels_are_counted_alike():
+    sums = np.zeros((5, 2), np.int64)
+    features = np.array([[3.0, 4.0], [np.nan, 0.0], [0.0, 2.0]])
+    kept = label_sums._accumulate(sums, features, np.array([0, 1, 2]), np.array([3, 1, 3]), 0.0)
+    assert kept.tolist() == [True, False, True]
+    assert sums.tolist() == [[0, 0], [0, 0], [0, 0], [629145, 838860 + 2**20], [0, 0]]
+
+
+def test_rows_of_extreme_length_are_scaled_like_others():
+    """Their squares leave the range of float64: they are normalised and snapped by themselves, and counted."""
+    features = np.array([[3.0, 4.0], [3e-150, 4e-150], [3e150, 4e150]])
+    sums = label_sums.sum_by_label(features, ["a", "b", "c"], known=LabelSpace(()), count_weight=0.3)
+    assert sums.unknown == ("a", "b", "c")
+    assert sums.counts.tolist() == [1, 1, 1]
+    expected = [int(0.6 * 0.7**0.5 * 2**20), int(0.8 * 0.7**0.5 * 2**20)]
+    assert sums.vectors[np.arange(3)].tolist() == [expected] * 3

@@ -10,12 +10,22 @@ from hypothesis import strategies as st
 
 from reticent import Budget, LabelSpace, errors
 from reticent.gate import grid, label_sums
-from reticent.gate.mechanisms import GaussianSum, JointGaussian, NoisySums, SelectLabels
+from reticent.gate.mechanisms import (
+    STANDS_OUT,
+    CountLabels,
+    GaussianSum,
+    JointGaussian,
+    NoisySums,
+    SelectLabels,
+    number_of_runs,
+)
 from reticent.gate.noise import NoiseSource
 from reticent.labels import Label
-from reticent.privacy import events, planning, selection
+from reticent.numerics import precision
+from reticent.privacy import events, planning, repeats, selection
 from reticent.testing import check_mechanism
 from tests.gate.noise.test_source import fits
+from tests.gate.told import Told
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 KINDS = [events.TruncatedGeometric, events.OptimalSelection, events.LaplaceThreshold]
@@ -247,3 +257,92 @@ def test_mismatched_weight_is_refused():
     sums = label_sums.sum_by_label(np.zeros((1, 2)), ["a"], known=LabelSpace(()), count_weight=0.2)
     with pytest.raises(errors.InvalidValue, match="count weight"):
         JointGaussian(planning.joint_gaussian(BUDGET, 0.1))(sums, rng=NoiseSource.from_os())
+
+
+# --- exactly, with noise that the test chooses
+
+
+def test_counts_must_exceed_the_threshold_on_the_grid():
+    """At the threshold, rounded up to the grid, a label is not released; one step above it is."""
+    counts = CountLabels(events.LabelCounts(noise_multiplier=10.3, threshold=45.3), known=("old", "quiet"))
+    new, old = math.ceil(45.3 * grid.SCALE), math.ceil(STANDS_OUT * 10.3 * grid.SCALE)
+    sizes: dict[Label, int] = {"new": 40, "old": 15, "above": 40, "seen": 0}
+    at = [old - 15 * grid.SCALE, old + 1, new - 40 * grid.SCALE, new + 1 - 40 * grid.SCALE, new]
+    source = Told(at)
+    assert counts(sizes, rng=source) == ("above", "quiet")
+    assert source.asked == [(10.3 * grid.SCALE, 5)]
+    assert counts(sizes, rng=Told(np.add(at, [1, -1, 1, -1, 1]))) == ("new", "old", "seen")
+    assert STANDS_OUT == 2.0
+
+
+def test_sums_are_released_with_the_noise_that_was_drawn():
+    source = Told([[1, -2], [3, 4]])
+    value = np.array([[10, 20], [30, 40]])
+    noisy = GaussianSum(events.Gaussian(noise_multiplier=2.5))(value, rng=source)
+    assert noisy.tolist() == [[11, 18], [33, 44]]
+    assert source.asked == [(2.5 * 2**20, (2, 2))]
+    assert value.tolist() == [[10, 20], [30, 40]]
+
+
+def test_joint_release_is_exact_at_its_threshold():
+    """Slots at the threshold are kept back, one grid step above they are released with their own sums and noise."""
+    event = events.JointGaussian(noise_multiplier=4.0, count_weight=0.1, threshold=3.3)
+    step = selection.count_step(0.1)
+    gate = math.ceil(3.3 * step)
+    sums = label_sums.LabelSums(
+        known=np.array([[5, 6]]),
+        unknown=("b", "c", "a"),
+        counts=np.array([3, 2, 1]),
+        vectors=np.array([[1, 2], [3, 4], [5, 6]]),
+        count_weight=0.1,
+    )
+    slots = np.array([gate + 1, gate, gate + 2]) - step * sums.counts
+    source = Told([[100, 200]], slots, [[10, 20], [30, 40]])
+    noisy = JointGaussian(event)(sums, rng=source)
+    assert noisy.known.tolist() == [[105, 206]]
+    assert noisy.released == ("a", "b")
+    assert noisy.vectors.tolist() == [[15, 26], [31, 42]]
+    assert noisy.counts.tolist() == [(gate + 2) / step, (gate + 1) / step]
+    assert source.asked == [(4.0 * 2**20, (1, 2)), (4.0 * 2**20, (3,)), (4.0 * 2**20, (2, 2))]
+
+
+def test_sums_of_larger_sensitivity_are_refused():
+    event = events.JointGaussian(noise_multiplier=4.0, count_weight=0.1, threshold=3.0)
+    nothing = np.zeros((0, 2), np.int64)
+    for sensitivity, weight in ((grid.SCALE + 1, 0.1), (grid.SCALE, 0.2)):
+        sums = label_sums.LabelSums(nothing, (), np.zeros(0, np.int64), nothing, weight, sensitivity)
+        with pytest.raises(errors.InvalidValue, match="sensitivity one"):
+            JointGaussian(event)(sums, rng=Told(0, 0, 0))
+    exact = label_sums.LabelSums(nothing, (), np.zeros(0, np.int64), nothing, 0.1, grid.SCALE)
+    assert JointGaussian(event)(exact, rng=Told(0, 0, 0)).released == ()
+
+
+def test_a_test_goes_with_its_event_alone():
+    event = events.OptimalSelection(epsilon=1.0, delta=1e-5)
+    with pytest.raises(errors.InvalidValue, match="no test with any other"):
+        SelectLabels(event, gaussian_like)
+    binary = SelectLabels.by_test(1.0, gaussian_like).event
+    with pytest.raises(errors.InvalidValue, match="Expected a test"):
+        SelectLabels(binary)
+    with pytest.raises(errors.InvalidValue, match="event of this test"):
+        SelectLabels(dataclasses.replace(binary, delta=binary.delta / 2), gaussian_like)
+    assert SelectLabels(binary, gaussian_like).event == binary
+
+
+def test_the_number_of_runs_is_drawn_between_bounds_of_its_hazard():
+    """One coin after each run, with bounds one float64 below and above the chance, which is given exactly beside."""
+    event = events.PrivateSelection(run=events.Public(), eta=1.0, gamma=0.3)
+    seen = []
+
+    class Coins(NoiseSource):
+        def below(self, low, high, exact):
+            with precision.bits(200) as mp:
+                seen.append((low.tolist(), high.tolist(), exact(0, mp)))
+            return np.array([len(seen) == 3])
+
+    assert number_of_runs(event, rng=Coins(seed=1)) == 3
+    for k, (low, high, exact) in enumerate(seen, start=1):
+        with precision.bits(200) as mp:
+            assert exact == repeats.hazard(event, k, mp)
+            assert low == [math.nextafter(float(exact), 0)]
+            assert high == [math.nextafter(float(exact), 1)]

@@ -33,11 +33,11 @@ def refuse_strange(file: Path, *, most: int) -> None:
         except FileNotFoundError:
             continue
         if not stat.S_ISREG(found.st_mode):
-            raise errors.InvalidValue(f"Expected a regular file, and no link: {path}.")
+            raise errors.LedgerError(f"Expected a regular file, and no link: {path}. Restore it from a backup.")
         if found.st_size > most:
-            raise errors.InvalidValue(f"Expected at most {most:,} bytes in {path}.")
+            raise errors.LedgerError(f"Expected at most {most:,} bytes in {path}. Restore it from a backup.")
         if path.name.endswith("-journal") and _names_a_file(path):
-            raise errors.InvalidValue(f"{path} names another file.")
+            raise errors.LedgerError(f"{path} names another file. Restore the folder from a backup.")
 
 
 def _names_a_file(journal: Path) -> bool:

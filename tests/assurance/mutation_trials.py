@@ -1,0 +1,537 @@
+"""Tries mutants: each in a forked child of a process that has imported everything, by the tests that reach its lines.
+
+The code of a function is exchanged in a child of a process that has collected the tests: a few hundredths of a second.
+What runs at import and what numba compiles is imported anew, with the change, in a child of a process that has imported
+all libraries. So is a mutant that survived the first way, for values made at import may have hidden it.
+"""
+
+import contextlib
+import functools
+import gc
+import hashlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+from tests.assurance.mutation_sites import SOURCE, Module, Mutant
+
+ROOT = SOURCE.parents[1]
+LIBRARIES = (
+    "cryptography.hazmat.primitives.ciphers",
+    "dp_accounting.pld.privacy_loss_distribution",
+    "hypothesis",
+    "mpmath",
+    "numba",
+    "pandas",
+    "safetensors.numpy",
+    "scipy.optimize",
+    "scipy.stats",
+    "sklearn.base",
+    "sqlite3",
+)
+# Seconds of tests for one mutant, by their time on the code as it is and the fastest first: by code, and by import.
+MOST_BY_CODE, MOST_BY_IMPORT = 3.0, 10.0
+# Loops take a second to compile; what they import is not mutated.
+_COMPILED = ("reticent.gate.kernel", "reticent.gate.noise.normal")
+_BELOW = ("reticent.numerics", "reticent.errors")
+# The tables of the noise are made once, by the code as it is, unless the mutant is in what makes them.
+_WARM = "reticent.gate.noise.normal"
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What one test reaches.
+
+    Args:
+        seconds: It took, on the code as it is.
+        places: Lines after the first of a function, by path below src/reticent and name of the function; none if the
+            function has changed since.
+    """
+
+    seconds: float
+    places: dict[str, dict[str, list[int]]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant.
+
+    Args:
+        status: `killed`, `timeout`, `survived`, or `error` of the trial itself.
+        test: That killed it, or `import` or `crash`.
+        passed: Files with tests that did not kill it, with their digests.
+    """
+
+    status: str
+    test: str = ""
+    passed: dict[str, str] = field(default_factory=dict)
+
+
+# --- which tests reach which lines
+
+
+class Tracer:
+    """A pytest plugin that notes which lines of mutated files each test reaches."""
+
+    def __init__(self, modules: dict[str, Module]) -> None:
+        import coverage
+
+        self._modules = modules
+        self._coverage = coverage.Coverage(data_file=None, config_file=False, include=[f"{SOURCE}/*"])
+        self._seconds: dict[str, float] = {}
+        self._caches: list[Any] = []
+
+    def pytest_sessionstart(self) -> None:
+        _use_fast_hypothesis()
+
+    def pytest_collection_finish(self) -> None:
+        self._caches = _caches()
+        self._coverage.start()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        for cache in self._caches:  # what an earlier test computed is reached by this one too
+            if cache.__module__ != _WARM:
+                cache.cache_clear()
+        start = time.process_time()
+        self._coverage.switch_context(item.nodeid)
+        try:
+            return (yield)
+        finally:
+            self._seconds[item.nodeid] = time.process_time() - start
+
+    def found(self) -> dict[str, Reached]:
+        """Returns what each test has reached."""
+        self._coverage.stop()
+        data = self._coverage.get_data()
+        found = {test: Reached(seconds, {}) for test, seconds in self._seconds.items()}
+        for file, module in self._modules.items():
+            by_line = data.contexts_by_lineno(str(module.path))
+            for function, (first, last) in module.functions.items():
+                for line in range(first, last + 1):
+                    for test in by_line.get(line, ()):
+                        if test in found:
+                            found[test].places.setdefault(file, {}).setdefault(function, []).append(line - first)
+        return found
+
+
+def reached(modules: dict[str, Module], tests: Sequence[str]) -> dict[str, Reached]:
+    """Runs the tests on the code as it is, in a child, and returns what each reaches; refuses if one fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "reached.json"
+
+        def run() -> None:
+            tracer = Tracer(modules)
+            status = pytest.main([*_options(folder), *tests], plugins=[tracer])
+            found = {test: [one.seconds, one.places] for test, one in tracer.found().items()}
+            report.write_text(json.dumps({"status": int(status), "found": found}))
+
+        _wait(_fork(run, quiet=False))
+        content = json.loads(report.read_text())
+    if content["status"]:
+        raise RuntimeError("The tests fail on the code as it is: mutants would prove nothing.")
+    return {test: Reached(seconds, places) for test, (seconds, places) in content["found"].items()}
+
+
+class Selection:
+    """Which tests to run for a mutant, in which order.
+
+    Args:
+        modules: Files with mutants.
+        found: What each test reaches.
+        passed: Files with tests that a mutant has survived before, by its key; they are not run again as they are.
+    """
+
+    def __init__(
+        self, modules: dict[str, Module], found: dict[str, Reached], passed: dict[str, dict[str, str]]
+    ) -> None:
+        self._passed = passed
+        self._digests = {file: digest_of(ROOT / file) for file in {home(test) for test in found}}
+        self._found, self._modules = found, modules
+        self._at: dict[tuple[str, str, int], set[str]] = defaultdict(set)
+        self._somewhere: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for test, one in found.items():
+            for file, functions in one.places.items():
+                for function, lines in functions.items():
+                    if not lines:
+                        self._somewhere[file, function].add(test)
+                    for line in lines:
+                        self._at[file, function, line].add(test)
+        self._sources = {file: (SOURCE / file).read_text(encoding="utf-8").splitlines() for file in modules}
+        self._killers: dict[tuple[str, str], list[str]] = defaultdict(list)
+
+    def of(self, mutant: Mutant, most: float) -> list[str]:
+        """Returns tests of at most so many seconds together: what killed a neighbour first, then the fastest."""
+        passed = self._passed.get(mutant.key, {})
+        tests = {test for test in self._reaching(mutant) if passed.get(home(test)) != self._digests[home(test)]}
+        killers = [test for test in self._killers[mutant.file, mutant.function] if test in tests]
+        ordered = [*killers, *sorted(tests - set(killers), key=lambda test: self._found[test].seconds)]
+        total, chosen = 0.0, list[str]()
+        for test in ordered:
+            total += self._found[test].seconds
+            if total > most and chosen:
+                break
+            chosen.append(test)
+        return chosen
+
+    def survived(self, mutant: Mutant, status: str) -> Outcome:
+        """Returns the outcome of a mutant that no test has killed: tests that it has survived are noted."""
+        files = {home(test) for test in self._reaching(mutant)}
+        return Outcome(status, passed={file: self._digests[file] for file in sorted(files)})
+
+    def seconds(self, tests: Iterable[str]) -> float:
+        """How long tests take together on the code as it is."""
+        return sum(self._found[test].seconds for test in tests)
+
+    def killed_by(self, mutant: Mutant, test: str) -> None:
+        """Notes a test that is likely to kill the neighbours too."""
+        killers = self._killers[mutant.file, mutant.function]
+        if test in killers:
+            killers.remove(test)
+        killers.insert(0, test)
+
+    def _reaching(self, mutant: Mutant) -> set[str]:
+        first = self._modules[mutant.file].functions.get(mutant.function, (0, 0))[0]
+        lines = range(mutant.lines[0] - first, mutant.lines[1] - first + 1)
+        tests = set().union(*(self._at[mutant.file, mutant.function, line] for line in lines))
+        tests |= self._somewhere[mutant.file, mutant.function]
+        names = mutant.names if mutant.imports else (mutant.compiled,) if mutant.compiled else ()
+        if _imported(mutant.file) == _WARM:  # its tables are made once, for all tests
+            names = (*names, "pieces")
+        for name in names:  # what runs at import, or in compiled code, is reached by what mentions its name
+            tests |= self._mentioning(name)
+        return tests
+
+    @functools.lru_cache(maxsize=1024)  # noqa: B019 (there is one selection)
+    def _mentioning(self, name: str) -> set[str]:
+        word = re.compile(rf"\b{re.escape(name)}\b")
+        tests: set[str] = set()
+        for file, module in self._modules.items():
+            for function, (first, last) in module.functions.items():
+                for line in range(first, last + 1):
+                    if word.search(self._sources[file][line - 1]):
+                        tests |= self._at[file, function, line - first] | self._somewhere[file, function]
+        naming = {file for file in self._digests if word.search((ROOT / file).read_text(encoding="utf-8"))}
+        return tests | {test for test in self._found if home(test) in naming}
+
+
+# --- trials
+
+
+class Swapper:
+    """A pytest plugin that, instead of running the tests, tries mutants by exchanging the code of their functions."""
+
+    def __init__(self, mutants: Sequence[Mutant], modules: dict[str, Module], trials: "Trials") -> None:
+        self._mutants, self._modules, self._trials = mutants, modules, trials
+        self.failed = ""
+
+    def pytest_sessionstart(self) -> None:
+        _use_fast_hypothesis()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed = report.nodeid
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        from reticent.gate.noise import NoiseSource
+
+        NoiseSource.from_os().rounded_gaussian(1.0, 1)  # its tables and its loop
+        items = {item.nodeid: item for item in session.items}
+        caches = _caches()
+        functions: dict[tuple[str, str, int], list[FunctionType]] = defaultdict(list)
+        for thing in gc.get_objects():
+            if isinstance(thing, FunctionType) and thing.__code__.co_filename.startswith(str(SOURCE)):
+                functions[_place(thing.__code__)].append(thing)
+        gc.freeze()
+
+        def attempt(mutant: Mutant, tests: list[str], folder: str) -> str:
+            session.config._tmp_path_factory._given_basetemp = Path(folder) / "base"  # type: ignore[attr-defined]
+            if not _exchange(self._modules[mutant.file], mutant, functions):
+                return ""
+            for cache in caches:
+                if cache.__module__ != _WARM or mutant.file == "gate/noise/normal.py":
+                    cache.cache_clear()
+            chosen = [items[test] for test in tests if test in items]
+            for item, following in zip(chosen, [*chosen[1:], None], strict=True):
+                _end_after(self._trials.selection.seconds([item.nodeid]))
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if self.failed:
+                    return self.failed
+            return ""
+
+        self._trials.run(self._mutants, MOST_BY_CODE, attempt)
+        return True
+
+
+class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module of the source tree with a change."""
+
+    def __init__(self, module: Module, number: int) -> None:
+        self._module, self._number, self.name = module, number, _imported(module.file)
+
+    def find_spec(
+        self, name: str, path: Any, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != self.name:
+            return None
+        return importlib.util.spec_from_file_location(name, self._module.path, loader=self)
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(self._module.code(self._number), module.__dict__)  # noqa: S102
+
+
+class Chosen:
+    """A pytest plugin that runs chosen tests until one fails, and those whose names the change has changed."""
+
+    def __init__(self, tests: Sequence[str], known: Iterable[str], selection: Selection) -> None:
+        self._place, self._known = {test: i for i, test in enumerate(tests)}, set(known)
+        self._selection = selection
+        self.failed = ""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+        _end_after(self._selection.seconds([item.nodeid] if item.nodeid in self._known else []))
+
+    def pytest_sessionstart(self) -> None:
+        _use_fast_hypothesis()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        chosen = [item for item in items if item.nodeid in self._place or item.nodeid not in self._known]
+        items[:] = sorted(chosen, key=lambda item: self._place.get(item.nodeid, len(self._place)))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.failed:
+            self.failed = report.nodeid
+
+
+class Trials:
+    """Runs mutants in children, some at a time.
+
+    Args:
+        selection: Which tests to run.
+        workers: How many children at a time.
+        done: Called with each mutant and its outcome.
+        end: When to begin no more of them, on the monotonic clock.
+    """
+
+    def __init__(self, selection: Selection, workers: int, done: Callable[[Mutant, Outcome], None], end: float) -> None:
+        self.selection, self._workers, self._done, self._end = selection, workers, done, end
+
+    def run(self, mutants: Iterable[Mutant], most: float, attempt: Callable[[Mutant, list[str], str], str]) -> None:
+        """Forks a child for each mutant, which returns the test that failed; tests take at most so many seconds."""
+        running: dict[int, tuple[Mutant, tempfile.TemporaryDirectory[str], float]] = {}
+        waiting = iter(mutants)
+        while True:
+            late = time.monotonic() > self._end
+            while not late and len(running) < self._workers and (mutant := next(waiting, None)) is not None:
+                tests = self.selection.of(mutant, most)
+                if not tests:
+                    self._done(mutant, self.selection.survived(mutant, "survived"))
+                    continue
+                limit = 15 + 4 * self.selection.seconds(tests)
+                folder = tempfile.TemporaryDirectory(prefix="mutant-")
+                child = _fork(functools.partial(_report, attempt, mutant, tests, folder.name), seconds=limit)
+                running[child] = mutant, folder, time.monotonic() + 45 + 3 * limit
+            if not running:
+                return
+            for child in list(running):
+                mutant, folder, end = running[child]
+                status = _poll(child, end)
+                if status is None:
+                    continue
+                del running[child]
+                outcome = _outcome(status, Path(folder.name))
+                with contextlib.suppress(OSError):
+                    folder.cleanup()
+                shutil.rmtree(folder.name, ignore_errors=True)
+                if outcome.status == "survived":
+                    outcome = self.selection.survived(mutant, "survived")
+                if outcome.test:
+                    self.selection.killed_by(mutant, outcome.test)
+                self._done(mutant, outcome)
+            time.sleep(0.005)
+
+    def by_code(self, mutants: Sequence[Mutant], modules: dict[str, Module], tests: Sequence[str]) -> None:
+        """Tries mutants of functions by exchanging their code."""
+        with tempfile.TemporaryDirectory() as folder:
+            swapper = Swapper(mutants, modules, self)
+
+            def run() -> None:
+                pytest.main([*_options(folder), *tests], plugins=[swapper])
+
+            _wait(_fork(run))
+
+    def by_import(self, mutants: Iterable[Mutant], modules: dict[str, Module], known: Iterable[str]) -> None:
+        """Tries mutants by importing everything anew."""
+
+        for name in _COMPILED:
+            importlib.import_module(name)
+
+        def attempt(mutant: Mutant, tests: list[str], folder: str) -> str:
+            changed = Mutated(modules[mutant.file], mutant.number)
+            kept = _BELOW if changed.name in _COMPILED else (*_BELOW, *_COMPILED)
+            for name in [name for name in sys.modules if name.partition(".")[0] == "reticent"]:
+                if not name.startswith(kept):
+                    del sys.modules[name]
+            sys.meta_path.insert(0, changed)
+            chosen = Chosen(tests, known, self.selection)
+            files = dict.fromkeys(map(home, tests))
+            status = pytest.main(["-x", *_options(str(Path(folder) / "base")), *files], plugins=[chosen])
+            return chosen.failed or ("import" if status not in (0, 5) else "")
+
+        self.run(mutants, MOST_BY_IMPORT, attempt)
+
+
+def digest_of(*paths: Path) -> str:
+    """Returns a digest of files below the project's root."""
+    whole = hashlib.sha256()
+    for path in sorted(paths):
+        whole.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return whole.hexdigest()[:16]
+
+
+def _imported(file: str) -> str:
+    """The name of a module, from its path below src/reticent."""
+    return ".".join(("reticent", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def home(test: str) -> str:
+    """Returns the file of a test."""
+    return test.partition("::")[0]
+
+
+# --- children
+
+
+def _fork(run: Callable[[], None], *, seconds: float | None = None, quiet: bool = True) -> int:
+    child = os.fork()
+    if child:
+        return child
+    status = 70
+    try:
+        if quiet:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(nothing, stream)
+        if seconds is not None:
+            os.setsid()
+            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + (3 << 30), used + (3 << 30)))
+        run()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _end_after(seconds: float) -> None:
+    """Ends this process if the next test takes far longer than on the code as it is: a loop that does not end."""
+    signal.setitimer(signal.ITIMER_PROF, 3 + 5 * seconds)
+
+
+def _report(attempt: Callable[[Mutant, list[str], str], str], mutant: Mutant, tests: list[str], folder: str) -> None:
+    failed = attempt(mutant, tests, folder)
+    (Path(folder) / "failed").write_text(failed)
+
+
+def _poll(child: int, end: float) -> int | None:
+    """Returns the status of a child that has ended, or has had its time."""
+    found, status = os.waitpid(child, os.WNOHANG)
+    if not found and time.monotonic() > end:
+        os.killpg(child, signal.SIGKILL)
+        found, status = os.waitpid(child, 0)
+    if not found:
+        return None
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)  # what it has started
+    return status
+
+
+def _outcome(status: int, folder: Path) -> Outcome:
+    if os.WIFSIGNALED(status):
+        ended = os.WTERMSIG(status) in (signal.SIGPROF, signal.SIGXCPU, signal.SIGKILL)
+        return Outcome("timeout" if ended else "killed", "crash")
+    if status:
+        return Outcome("error")
+    failed = (folder / "failed").read_text()
+    return Outcome("killed", failed) if failed else Outcome("survived")
+
+
+def _wait(child: int) -> None:
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise RuntimeError("The process that tries mutants has ended early.")
+
+
+def _exchange(module: Module, mutant: Mutant, functions: dict[tuple[str, str, int], list[FunctionType]]) -> bool:
+    """Gives functions the code of a mutant; returns whether that was possible."""
+    before, after = dict(_codes(module.code(None))), dict(_codes(module.code(mutant.number)))
+    changed = [place for place, code in before.items() if place in after and code != after[place]]
+    found = [(function, after[place]) for place in changed for function in functions.get(place, ())]
+    try:
+        for function, code in found:
+            function.__code__ = code
+    except (TypeError, ValueError):  # it uses other variables of what is around it, or `super`
+        return False
+    return bool(found)
+
+
+def _codes(code: Any) -> Iterator[tuple[tuple[str, str, int], Any]]:
+    """All code below that of a module: functions and methods, by place."""
+    for part in code.co_consts:
+        if hasattr(part, "co_qualname"):
+            yield _place(part), part
+            yield from _codes(part)
+
+
+def _place(code: Any) -> tuple[str, str, int]:
+    return code.co_filename, code.co_qualname, code.co_firstlineno
+
+
+def _caches() -> list[Any]:
+    found = [thing for thing in gc.get_objects() if isinstance(thing, functools._lru_cache_wrapper)]
+    return [cache for cache in found if (getattr(cache, "__module__", "") or "").startswith("reticent")]
+
+
+def _use_fast_hypothesis() -> None:
+    """No shrinking, no data base, the same examples each time."""
+    import hypothesis
+
+    phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+    quick = hypothesis.settings(hypothesis.settings(), phases=phases, database=None, derandomize=True)
+    hypothesis.settings.register_profile("mutants", quick)
+    hypothesis.settings.load_profile("mutants")
+
+
+def _options(folder: str) -> list[str]:
+    quiet = [
+        "-q",
+        "--no-header",
+        "--tb=no",
+        "-p",
+        "no:cacheprovider",
+        f"--basetemp={Path(folder) / 'scratch'}",
+        "--rootdir",
+        str(ROOT),
+    ]
+    return [*quiet, "-W", "ignore::pytest.PytestAssertRewriteWarning"]
