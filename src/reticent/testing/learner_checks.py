@@ -4,6 +4,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
 from reticent.labels import LabelSpace
+from reticent.numerics.rows import take
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
 from reticent.privacy import events
 from reticent.released.model import Encode, Model
@@ -51,6 +53,8 @@ def check_learner(
     Guarantees:
       - The learners of this library pass.                     test_shipped_learners_pass
       - Each broken twin fails, with its own message.    test_broken_learners_fail
+      - So do values without noise, and features that depend on other rows.    test_values_without_noise_fail,
+                                                                  test_features_that_depend_on_other_rows_fail
 
     What it checks, under each policy:
       - A ledger that refuses stops the task before any noise is drawn.
@@ -60,6 +64,9 @@ def check_learner(
       - With public labels, neighbours and an empty task give the same names, shapes and dtypes.
       - No label is released that the data does not have, nor one with a single example; none where labels are public.
       - NaN, infinity, invalid labels and empty tasks cause no exception and no warning.
+      - What follows the data has noise, new in every task: nothing is the same in several releases of the same data,
+        and the same but another in several of a neighbour's.
+      - Features depend on their own example alone, to the bit, where an encoder makes them.
       - The learner is a frozen value, and is the same value after a task.
       - Its rule turns one and two releases into one score per example and label.
 
@@ -82,8 +89,10 @@ def check_learner(
         suite.check_order()
         suite.check_spends()
         suite.check_persons()
+        suite.check_features()
         suite.check_shapes()
         suite.check_unusable_examples()
+        suite.check_noise()
         suite.check_rule()
         _require(suite.fields() == before, "The learner changes while it learns: state belongs in its releases.")
 
@@ -160,6 +169,28 @@ class _LearnerSuite:
         except errors.InvalidValue as error:
             raise AssertionError(f"The learner does not bound what one person contributes. {error}") from error
 
+    def check_features(self) -> None:
+        """Of each example the same, whichever others are beside it."""
+        if self.encoder is None:
+            return
+        labels = self.everyone[:: _EACH // 4]
+        inputs = self.make_task(labels, "task").inputs
+        whole = np.asarray(self.encoder(inputs))
+        for kept in (np.arange(1, len(labels)), np.arange(0, len(labels), 2)):
+            same = np.array_equal(whole[kept], np.asarray(self.encoder(take(inputs, kept))), equal_nan=True)
+            _require(same, "Features of one example depend on the others: encode each by itself.")
+
+    def check_noise(self) -> None:
+        """An entry that is the same in three releases of one task, and another in three of a neighbour's, has none."""
+        tasks = self.everyone, self.everyone[1:]
+        many = [[self.learn(self.make_task(labels, "task")).parameters for _ in range(3)] for labels in tasks]
+        for name in set(many[0][0]).intersection(*(found for side in many for found in side)):
+            mine, theirs = ([found[name] for found in side] for side in many)
+            if len({value.shape for value in (*mine, *theirs)}) > 1:
+                continue  # other labels were released: there is nothing to compare
+            still = _same(mine) & _same(theirs) & (mine[0] != theirs[0])
+            _require(not np.any(still), "A value of the release follows the data without noise.")
+
     def check_shapes(self) -> None:
         releases = [
             self.learn(self.make_task(labels, "task"))
@@ -216,6 +247,11 @@ class _LearnerSuite:
     @property
     def everyone(self) -> tuple[str, ...]:
         return tuple(label for label in _LABELS for _ in range(_EACH))
+
+
+def _same(values: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+    equal: npt.NDArray[np.bool_] = np.logical_and.reduce([value == values[0] for value in values])
+    return equal
 
 
 def _shapes(release: Release) -> list[tuple[str, tuple[int, ...], object]]:

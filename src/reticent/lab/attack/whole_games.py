@@ -78,11 +78,13 @@ def replay_sums(
     forgets = not isinstance(policy, PublicLabels) and not policy.remember
     size = 4 if law is None or not forgets else selection.smallest_class(law, 1 - 1e-9)
     names = [f"label {i}" for i in range(8 if forgets else 200)]
-    features = np.random.default_rng().normal(size=(size * len(names) + m, width)).astype(np.float32)
+    # few others, so that whatever is divided by their number shows; many where a label must be released again
+    others = np.repeat(names, size) if forgets else np.array(names[:size])
+    features = np.random.default_rng().normal(size=(len(others) + m, width)).astype(np.float32)
     features[-m:] = 0
     features[-m:, 0] = stream_games.LENGTH
-    labels = [*np.repeat(names, size).tolist(), *[names[0]] * m]
-    persons = [*range(size * len(names)), *[-1] * m]
+    labels = [*others.tolist(), *[names[0]] * m]
+    persons = [*range(len(others)), *[-1] * m]
     replaced = PublicLabels(names) if isinstance(policy, PublicLabels) else policy
 
     def learn(noise: NoiseSource, person: bool) -> Arrays:
