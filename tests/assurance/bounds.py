@@ -13,7 +13,7 @@ from tests.assurance.part import Part
 DELTA = 1e-5
 
 
-def measure(trials: int = 30_000, epsilons: tuple[float, ...] = (1.0, 8.0)) -> tuple[Part, ...]:
+def measure(trials: int = 10_000, epsilons: tuple[float, ...] = (1.0, 8.0)) -> tuple[Part, ...]:
     """Audits everything."""
     rows, held = [], True
     for epsilon in epsilons:
@@ -53,7 +53,7 @@ def audits(epsilon: float, trials: int) -> Iterator[audit.Audit]:
     """Yields an audit of each configuration."""
     for name, learner, policy in configurations():
         adapts = isinstance(learner, rt.PeftEnsemble) and learner.adapter not in (None, last_layer)
-        yield audit.audit(learner, policy, _budget(epsilon), trials=600 if adapts else trials, name=name)
+        yield audit.audit(learner, policy, _budget(epsilon), trials=400 if adapts else trials, name=name)
     several = rt.Budget(epsilon=epsilon, delta=DELTA, tasks_per_person=2, examples_per_person=2)
     for policy in (PublicLabels(["first", "second"]), rt.ReleasedLabels()):
         kind = "public" if isinstance(policy, PublicLabels) else "released"

@@ -52,6 +52,14 @@ def test_bounds_exceed_the_claim_of_a_broken_twin():
     assert found.verdict == games.VIOLATED
 
 
+def test_as_many_games_count_on_both_sides():
+    draw = np.random.default_rng()
+    event = events.Gaussian(noise_multiplier=1.0)
+    found = games.judge("", draw.normal(size=40) + 1, draw.normal(size=4_000), event=event, delta=DELTA)
+    assert found.trials == 40
+    assert found.verdict == games.CONSISTENT
+
+
 def test_the_family_of_an_event_keeps_its_shape():
     counts = events.LabelCounts(noise_multiplier=10.0, threshold=45.0)
     steps = events.DpSgd(noise_multiplier=4.0, rate=0.1, steps=10)

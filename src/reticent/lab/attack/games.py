@@ -136,7 +136,7 @@ def judge(game: str, present: Floats, absent: Floats, *, event: events.Event, de
     Args:
         game: What was played.
         present: One number for each game with the canary; larger means more likely present, -inf nothing seen.
-        absent: One number for each game without, as many.
+        absent: One number for each game without; of the side with more games the first ones count.
         event: What is claimed to be spent.
         delta: At which epsilon is to be bounded.
 
@@ -146,7 +146,9 @@ def judge(game: str, present: Floats, absent: Floats, *, event: events.Event, de
         >>> judge("one Gaussian", noise[0] + 1.0, noise[1], event=event, delta=1e-5).verdict
         'consistent'
     """
-    part = min(math.ceil(len(present) / 4), _CHOOSING)
+    games = min(len(present), len(absent))  # as many on both sides, as the accuracy of all guesses together needs
+    present, absent = present[:games], absent[:games]
+    part = min(math.ceil(games / 4), _CHOOSING)
     first, rest = (present[:part], absent[:part]), (present[part:], absent[part:])
     left = len(rest[0])
 
