@@ -33,7 +33,8 @@ def test_folders_of_format_3_predict_as_they_did(old, name):
     model, expected = rt.load(old / name), EXPECTED[name]
     assert model.predict(CENTRES).tolist() == expected["predictions"]
     assert model.classes_.tolist() == expected["classes"]
-    assert model.spent() == pytest.approx(expected["spent"], rel=1e-9)
+    spent = {name: value for name, value in model.spent().items() if name in expected["spent"]}  # there are more now
+    assert spent == pytest.approx(expected["spent"], rel=1e-9)
     assert refuses_to_learn(old / name, "earlier version .* reticent upgrade")
 
 
@@ -44,7 +45,8 @@ def test_folders_of_format_3_are_upgraded(old, name):
     upgrade(old / name)
     model = rt.load(old / name)
     assert model.predict(CENTRES).tolist() == expected["predictions"]
-    assert model.spent() == pytest.approx(expected["spent"], rel=1e-9)
+    spent = {name: value for name, value in model.spent().items() if name in expected["spent"]}  # there are more now
+    assert spent == pytest.approx(expected["spent"], rel=1e-9)
     assert len(model.statement().spends) == expected["rows"]
     assert {file.name: file.read_bytes() for file in (old / name / "releases").iterdir()} == files
     before = len(model.releases)

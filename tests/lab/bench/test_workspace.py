@@ -64,3 +64,11 @@ def test_features_that_several_ask_for_are_encoded_once(tmp_path, monkeypatch):
         found = list(threads.map(place.features, [a_run(seed=seed) for seed in range(3)]))
     assert len(encoded) == 1
     assert all((features == found[0]).all() for features in found)
+
+
+@pytest.mark.parametrize("stored", [np.zeros(3, np.float32), np.zeros((3, 2)), np.array([[None]])])
+def test_features_of_another_kind_are_made_again(tmp_path, stored):
+    np.save(tmp_path / "features.npy", stored, allow_pickle=True)
+    assert not workspace._readable(tmp_path / "features.npy")
+    np.save(tmp_path / "features.npy", np.zeros((3, 2), np.float32))
+    assert workspace._readable(tmp_path / "features.npy")

@@ -83,12 +83,12 @@ def _mapped(file: Path) -> npt.NDArray[np.float32]:
 
 
 def _readable(file: Path) -> bool:
-    """Returns whether an array is there and whole."""
+    """Returns whether features are there and whole."""
     try:
-        np.load(file, mmap_mode="r")
+        features = np.load(file, mmap_mode="r")  # no pickles: allow_pickle is False
     except (OSError, ValueError, EOFError):
         return False
-    return True
+    return isinstance(features, np.ndarray) and features.ndim == 2 and features.dtype == np.float32
 
 
 def encoder_of(data: Data) -> Any:
