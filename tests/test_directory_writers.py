@@ -155,6 +155,26 @@ def test_the_release_of_a_voided_row_never_reaches_the_folder(tmp_path):
     assert [spend.published for spend in rt.load(tmp_path).statement().spends] == [False, False, True]
 
 
+def test_voiding_removes_what_a_killed_process_had_written(tmp_path, monkeypatch):
+    """Killed after the file was written and before it was published: once the row is voided, no release is left."""
+    model = classifier(tmp_path).learn_task(X, Y, name="february")
+    write = store.write_release
+
+    def killed(*arguments: Any) -> Any:
+        write(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "write_release", killed)
+        with pytest.raises(KeyboardInterrupt):
+            model.learn_task(X, Y, name="march")
+    assert len(list((tmp_path / "releases").iterdir())) == 2
+    (lost,) = [spend.row for spend in rt.load(tmp_path).statement().spends if not spend.published]
+    assert reticent("ledger", tmp_path, "--void", lost, "--reason", "killed").returncode == 0
+    assert [file.name for file in (tmp_path / "releases").iterdir()] == ["0001.safetensors"]
+    assert tasks_of(tmp_path) == ["february"]
+
+
 def _publish_late(path: Path, pipe: Any) -> None:
     directory = rt.load(path).directory
     with directory.writer() as gate:

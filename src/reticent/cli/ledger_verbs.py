@@ -86,6 +86,9 @@ def anchored(folder: Path, file: Path) -> None:
 def _void(folder: Path, row: int, reason: str) -> None:
     from reticent.gate.ledger import Ledger
     from reticent.numerics.files import one_writer
+    from reticent.released import store
 
     with one_writer(folder), Ledger.open(folder) as book:
         book.void(row, reason=reason)
+        (task,) = (spend.task for spend in book.statement().spends if spend.row == row)
+        store.remove_unlisted(folder, book.releases, task)  # what a killed process had written of it

@@ -133,6 +133,16 @@ def unlisted(folder: Path, listed: Sequence[Mapping[str, str]]) -> Iterator[tupl
                 yield about["task"], about.get(_LEDGER), set(safetensors.numpy.load(blob)) != {_NAMES}
 
 
+def remove_unlisted(folder: Path, listed: Sequence[Mapping[str, str]], task: str) -> None:
+    """Removes releases of a task that no ledger lists: of a process that was killed before it published them."""
+    known = {entry["file"] for entry in listed}
+    for file in (folder / RELEASES).glob("*.safetensors"):
+        if f"{RELEASES}/{file.name}" not in known:
+            with readable(file):
+                if _about(file.read_bytes())["task"] == task:
+                    file.unlink()
+
+
 def _about(blob: bytes) -> dict[str, str]:
     """What the header of a release says."""
     about: dict[str, str] = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])["__metadata__"]
