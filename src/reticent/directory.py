@@ -20,7 +20,7 @@ from reticent.numerics import files
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy import events
 from reticent.privacy.statement import Statement
-from reticent.released import rules, store
+from reticent.released import rules, store, wellformed
 from reticent.released.account import Account
 from reticent.released.contents import described, foreign, plain, read_contents
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
@@ -175,7 +175,9 @@ class Directory:
             rule = rules.from_json(found.settings["rule"]) if rule is None else rule
         public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
         releases = tuple(store.read_release(folder, entry, found.identity) for entry in found.releases)
-        directory = cls(folder, policy, Model(public, rule, releases), found.settings, identity=found.identity)
+        model = Model(public, rule, releases)
+        wellformed.refuse_malformed(model, found.settings["rule"]["kind"])
+        directory = cls(folder, policy, model, found.settings, identity=found.identity)
         directory._releases, directory._known = found.releases, found.account
         return directory
 
@@ -348,10 +350,13 @@ class Directory:
         if ledger.identity != self._identity or published[: len(self._releases)] != self._releases:
             raise errors.LedgerError(foreign(self.path))
         if settings["rule"] != self.settings["rule"]:
-            self.model = replace(self.model, rule=rules.from_json(settings["rule"]))
+            with store.readable((self.path or Path()) / FILE_NAME):
+                self.model = replace(self.model, rule=rules.from_json(settings["rule"]))
         self.settings = settings
         for entry in published[len(self._releases) :]:
-            self.model = self.model.with_release(store.read_release(self.path or Path(), entry, self._identity))
+            model = self.model.with_release(store.read_release(self.path or Path(), entry, self._identity))
+            wellformed.refuse_malformed(model, settings["rule"]["kind"], since=len(self.model.releases))
+            self.model = model
             self._releases.append(entry)
 
     def _commit(self, ledger: "Ledger", release: Release, rows: list[int], *, act: str | None = None) -> Model:

@@ -74,13 +74,15 @@ def labels_to_json(labels: Iterable[Label | None]) -> list[Any]:
     return [labels_to_json(label) if isinstance(label, tuple) else label for label in labels]
 
 
-def labels_from_json(values: Iterable[Any]) -> tuple[Label, ...]:
-    """Returns the labels that `labels_to_json` wrote.
+def labels_from_json(values: Iterable[Any], levels: int = 8) -> tuple[Label, ...]:
+    """Returns the labels that `labels_to_json` wrote, of tuples nested up to `levels` deep.
 
     >>> labels_from_json(labels_to_json(["E10", 2, ("a", 1)]))
     ('E10', 2, ('a', 1))
     """
-    return tuple(labels_from_json(value) if isinstance(value, list) else value for value in values)
+    if not levels or not isinstance(values, list):
+        raise errors.InvalidValue("Expected a list of labels, with less nesting.")
+    return tuple(labels_from_json(value, levels - 1) if isinstance(value, list) else value for value in values)
 
 
 def in_public_order(labels: Iterable[Label]) -> tuple[Label, ...]:

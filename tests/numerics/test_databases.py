@@ -100,6 +100,16 @@ def test_a_view_is_no_ledger(ledger):
         LedgerFile.open(ledger.parent)
 
 
+def test_what_sqlite_says_is_one_line(ledger):
+    """It quotes the file, which may hold line ends and codes for terminals."""
+    content = ledger.read_bytes()
+    at = content.index(b"CREATE TABLE entries")
+    ledger.write_bytes(content[:at] + b"CREATE \n\x1b[2J\n\xff" + content[at + 15 :])
+    with pytest.raises(errors.LedgerError) as refused:
+        LedgerFile.open(ledger.parent)
+    assert str(refused.value).isprintable()
+
+
 def test_values_have_a_limited_length(tmp_path):
     database = sqlite3.connect(tmp_path / "a.sqlite")
     databases.harden(database, longest=1_000)

@@ -1,7 +1,9 @@
 """The cache of features: the same bits, and files that no other user can read."""
 
+import contextlib
 import dataclasses
 import os
+import sqlite3
 import stat
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from reticent.classifier import ContinualClassifier
 from reticent.encoders import images, text
 from reticent.encoders.encoder import CACHE_FILE, Encoder
 from reticent.policies import PublicLabels
-from reticent.sensitive.cache import encoded_with_cache
+from reticent.sensitive.cache import Cache, encoded_with_cache
 from tests.encoders.samples import installed, pictures, texts
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
@@ -153,3 +155,56 @@ def test_learning_uses_the_cache_and_predicting_does_not(tmp_path):
     model.predict(["a text", "a third"])
     assert calls == [1, 1, 1, 1]
     assert (tmp_path / "kept" / CACHE_FILE).read_bytes() == kept
+
+
+@pytest.mark.posix
+def test_shared_folders_are_refused(tmp_path):
+    """In a folder such as /tmp others could have put features; its mode is not ours to change."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    with pytest.raises(errors.InvalidValue, match="that others cannot write to"):
+        Cache(shared)
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
+    assert list(shared.iterdir()) == []
+    with contextlib.closing(Cache(shared / "own")):
+        assert stat.S_IMODE((shared / "own").stat().st_mode) == 0o700
+
+
+def test_foreign_rows_are_not_used(tmp_path):
+    row, other = np.arange(4, dtype=np.float32), np.ones(4, np.float32)
+    with contextlib.closing(Cache(tmp_path)) as cache:
+        cache.put([(b"mine", row), (b"another", other)])
+        np.testing.assert_array_equal(cache.get([b"mine"], 4), [row])
+        assert cache.get([b"mine", b"none", None], 5) == [None, None, None]  # another width
+    for change in (
+        "UPDATE features SET value = (SELECT value FROM features WHERE key = CAST('another' AS BLOB)) "
+        "WHERE key = x'6d696e65'",
+        "UPDATE features SET value = zeroblob(32) WHERE key = x'6d696e65'",
+        "UPDATE features SET value = 'text' WHERE key = x'6d696e65'",
+        "UPDATE features SET value = 7 WHERE key = x'6d696e65'",
+        "UPDATE features SET value = zeroblob(100000000) WHERE key = x'6d696e65'",
+    ):
+        with sqlite3.connect(tmp_path / CACHE_FILE) as database:
+            database.execute(change)
+        database.close()
+        with contextlib.closing(Cache(tmp_path)) as cache:
+            assert cache.get([b"mine"], 4) == [None]
+            np.testing.assert_array_equal(cache.get([b"another"], 4), [other])
+
+
+@pytest.mark.parametrize(
+    "addition",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON features BEGIN DELETE FROM features; END",
+        "CREATE VIEW v AS SELECT * FROM features",
+        "DROP TABLE features; CREATE TABLE features (key, value)",
+    ],
+)
+def test_a_cache_with_another_schema_is_refused(tmp_path, addition):
+    Cache(tmp_path).close()
+    with sqlite3.connect(tmp_path / CACHE_FILE) as database:
+        database.executescript(addition)
+    database.close()
+    with pytest.raises(errors.ReticentError, match="cannot be opened"):
+        Cache(tmp_path)

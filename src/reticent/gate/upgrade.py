@@ -6,8 +6,9 @@ from pathlib import Path
 from reticent import errors
 from reticent.gate.ledger import Ledger
 from reticent.numerics.files import one_writer
+from reticent.released import settings as stored_settings
 from reticent.released import store
-from reticent.released.contents import SETTINGS, foreign
+from reticent.released.contents import foreign
 from reticent.released.ledger_file import FIRST_VERSION
 
 
@@ -21,7 +22,8 @@ def upgrade(path: str | os.PathLike[str]) -> None:
         content = store.read_manifest(folder)
         if content["format"] == store.FORMAT:
             raise errors.InvalidValue(f"{folder} has the current format already.")
-        settings = {name: content[name] for name in SETTINGS}
+        with store.readable(folder / store.MANIFEST):
+            settings = stored_settings.checked(content)
         releases = [store.read_release(folder, entry, None) for entry in content["releases"]]
         with Ledger.open(folder) as ledger:
             published = {spend.task for spend in ledger.statement().spends if spend.published}

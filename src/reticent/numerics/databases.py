@@ -33,11 +33,11 @@ def refuse_strange(file: Path, *, most: int) -> None:
         except FileNotFoundError:
             continue
         if not stat.S_ISREG(found.st_mode):
-            raise errors.LedgerError(f"Expected a regular file, and no link: {path}. Restore it from a backup.")
+            raise errors.InvalidValue(f"Expected a regular file, and no link: {path}.")
         if found.st_size > most:
-            raise errors.LedgerError(f"Expected at most {most:,} bytes in {path}. Restore it from a backup.")
+            raise errors.InvalidValue(f"Expected at most {most:,} bytes in {path}.")
         if path.name.endswith("-journal") and _names_a_file(path):
-            raise errors.LedgerError(f"{path} names another file. Restore the folder from a backup.")
+            raise errors.InvalidValue(f"{path} names another file.")
 
 
 def _names_a_file(journal: Path) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reticent.budget import Budget
-from reticent.privacy import events
 from reticent.privacy.statement import Act, Spend, Statement
+from reticent.released import ledger_rows
 
 _GENESIS = "reticent ledger"
 
@@ -63,14 +63,14 @@ class Account:
 
     def add(self, kind: str, text: str) -> int:
         """Takes over the next row, and returns its number."""
-        row, body = self.rows + 1, json.loads(text)
+        row, body = self.rows + 1, ledger_rows.read(kind, text)
         match kind:
             case "spend":
                 spent = Spend(
                     row=row,
                     at=body["at"][:10],  # the first format had seconds
                     task=body["task"],
-                    event=events.from_json(body["event"]),
+                    event=body["event"],
                     private=body["private"],
                 )
                 self.spends[row] = spent

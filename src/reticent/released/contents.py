@@ -10,12 +10,10 @@ from typing import Any
 from reticent import errors, policies
 from reticent.budget import Budget
 from reticent.policies import Policy
-from reticent.released import store
+from reticent.released import settings, store
 from reticent.released.account import Account
 from reticent.released.ledger_file import FILE_NAME, FIRST_VERSION, LOOKS, LedgerFile
 from reticent.released.model import Rule
-
-SETTINGS = ("budget", "policy", "public_labels", "rule", "learner", "encoder")
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,10 @@ def read_contents(folder: Path) -> Contents:
 def _look(folder: Path) -> Contents:
     content = _manifest(folder)
     with store.readable(folder / store.MANIFEST):
-        releases = [{"file": str(entry["file"]), "sha256": str(entry["sha256"])} for entry in content["releases"]]
-        stored = Contents({name: content[name] for name in SETTINGS}, releases, content["identity"])
+        releases, identity = content["releases"], content["identity"]
+        if not settings.are_entries(releases) or not (identity is None or settings.is_identity(identity)):
+            raise errors.InvalidValue(f"{folder} names a file outside of it, or none. Restore it from a backup.")
+        stored = Contents(settings.checked(content), releases, identity)
     if not (folder / FILE_NAME).is_file():
         lost = (
             f"{folder} has no ledger ({FILE_NAME}): what was spent on it is unknown. It can predict, but not "
@@ -68,8 +68,9 @@ def _look(folder: Path) -> Contents:
                 older = f"{folder} was written by an earlier version of reticent. It can predict; to learn, upgrade it"
                 return replace(stored, problem=f"{older} once: reticent upgrade {folder}")
             # more may have been published since the manifest was written
-            settings = dict(ledger.settings or stored.settings)
-            return Contents(settings, ledger.releases, ledger.identity, account=ledger.account)
+            with store.readable(folder / FILE_NAME):
+                last = settings.checked(ledger.settings or stored.settings)
+            return Contents(last, ledger.releases, ledger.identity, account=ledger.account)
     except errors.LedgerError as error:
         return replace(stored, problem=str(error), ledger=False)
 
@@ -135,7 +136,7 @@ def described(
     )
 
 
-def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns settings as JSON would return them: lists for tuples."""
-    plain: dict[str, Any] = json.loads(json.dumps(settings))
+    plain: dict[str, Any] = json.loads(json.dumps(values))
     return plain

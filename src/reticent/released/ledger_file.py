@@ -5,7 +5,6 @@ Nothing in it is sensitive: it may be read wherever a model is.
 """
 
 import contextlib
-import json
 import os
 import sqlite3
 import threading
@@ -17,6 +16,7 @@ from urllib.parse import quote
 
 from reticent import errors
 from reticent.budget import Budget
+from reticent.names import shown
 from reticent.numerics import databases
 from reticent.numerics.reading import MEGABYTE
 from reticent.privacy.statement import Statement
@@ -33,6 +33,7 @@ SCHEMA = (  # the same to the letter in every ledger ever written
     "CREATE TRIGGER no_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END",
 )
 _MOST_BYTES, _LONGEST_ROW = 1024 * MEGABYTE, 64 * MEGABYTE
+_LONGEST_REASON = 200  # characters of what SQLite says, which may quote the file
 LOOKS = 3  # before a ledger that cannot be read counts as damaged
 
 
@@ -183,7 +184,7 @@ def explained(path: Path | None) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        text = str(error)
+        text = shown(error)[:_LONGEST_REASON]
         if "locked" in text or "busy" in text:
             raise errors.LedgerError(f"{where} is locked by another process. Try again when it is done.") from error
         if "readonly" in text or "read-only" in text:
@@ -192,9 +193,18 @@ def explained(path: Path | None) -> Iterator[None]:
             raise errors.LedgerError(f"{where} is damaged (text of a row). Restore it from a backup.") from error
         raise errors.LedgerError(f"{where} cannot be used: {text}. Check the folder's permissions.") from error
     except sqlite3.DatabaseError as error:
-        raise errors.LedgerError(f"{where} is damaged ({error}). Restore it from a backup.") from error
-    except (json.JSONDecodeError, KeyError) as error:
+        raise errors.LedgerError(
+            f"{where} is damaged ({shown(error)[:_LONGEST_REASON]}). Restore it from a backup."
+        ) from error
+    except (UnicodeDecodeError, KeyError) as error:  # also in what SQLite says of a schema
         raise errors.LedgerError(f"{where} has a row that cannot be read. Restore it from a backup.") from error
+
+
+def _refuse_strange(file: Path) -> None:
+    try:
+        databases.refuse_strange(file, most=_MOST_BYTES)
+    except errors.InvalidValue as error:
+        raise errors.LedgerError(f"{error} Restore the folder from a backup.") from error
 
 
 def connect(file: Path | None, mode: str) -> sqlite3.Connection:
@@ -203,7 +213,7 @@ def connect(file: Path | None, mode: str) -> sqlite3.Connection:
     if mode == "ro" and file is not None and not file.with_name(f"{file.name}-wal").exists():
         target += "&immutable=1"  # no process is writing: leave no working files beside it
     if file is not None:
-        databases.refuse_strange(file, most=_MOST_BYTES)
+        _refuse_strange(file)
     with explained(file):
         db = sqlite3.connect(target, uri=True, isolation_level=None, timeout=10.0, check_same_thread=False)
         try:

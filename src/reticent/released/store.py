@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,16 @@ import safetensors.numpy
 from reticent import errors
 from reticent.labels import Label, LabelSpace, labels_from_json, labels_to_json
 from reticent.numerics.files import write_whole
+from reticent.numerics.reading import MEGABYTE, json_of, read_inside
 from reticent.privacy import events
+from reticent.released import settings, tensors
 from reticent.released.release import Release
 
 MANIFEST = "manifest.json"
-LABELS = "labels.json"
-RELEASES = "releases"
+LABELS, RELEASES = settings.LABELS, settings.RELEASES
 FORMAT = 4
 UPGRADED = 3  # the previous format: it can predict, and must be upgraded to learn
-_FILES = re.compile(rf"{re.escape(LABELS)}|{RELEASES}/[A-Za-z0-9][A-Za-z0-9._-]*\.safetensors")
+_LARGEST_MANIFEST, _LARGEST_LABELS, _LARGEST_RELEASE = 64 * MEGABYTE, 512 * MEGABYTE, 4096 * MEGABYTE
 _NAMES = "labels"
 _LEDGER = "ledger"
 
@@ -42,8 +42,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not file.exists():
         raise errors.InvalidValue(f"No model at {folder}. Expected a folder with a {MANIFEST} in it.")
     with readable(file):
-        content = json.loads(file.read_text(encoding="utf-8"))
-        stored = int(content["format"])
+        content = json_of(read_inside(folder, MANIFEST, most=_LARGEST_MANIFEST))
+        stored = errors.whole("format", content["format"], at_least=1)
     if stored not in (UPGRADED, FORMAT):
         way = "a newer version. Update reticent." if stored > FORMAT else "a version before the first release."
         raise errors.InvalidValue(f"{file} was written by {way}")
@@ -58,7 +58,7 @@ def readable(file: Path) -> Iterator[None]:
         yield
     except errors.ReticentError:
         raise
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise errors.InvalidValue(f"{file} cannot be read. Restore it from a backup.") from error
 
 
@@ -73,14 +73,17 @@ def _of_format_3(content: dict[str, Any]) -> dict[str, Any]:
 def write_labels(folder: Path, labels: LabelSpace, remap: Mapping[str, Any] | None) -> dict[str, str]:
     """Writes the public labels and where others are mapped, once for all tasks; returns the manifest's entry."""
     blob = json.dumps({"labels": labels_to_json(labels.labels), "remap": remap}).encode()
+    if len(blob) > _LARGEST_LABELS:
+        raise errors.InvalidValue(f"Expected public labels and their mapping in at most {_LARGEST_LABELS:,} bytes.")
     write_whole(folder / LABELS, blob)
     return {"file": LABELS, "sha256": hashlib.sha256(blob).hexdigest()}
 
 
 def read_labels(folder: Path, entry: Mapping[str, str]) -> tuple[tuple[Label, ...], Mapping[str, Any] | None]:
     """Reads the public labels and their remap, and checks the digest."""
-    stored = json.loads(_read(folder, entry))
-    return labels_from_json(stored["labels"]), stored["remap"]
+    with readable(folder / LABELS):
+        stored = json_of(_read(folder, entry, most=_LARGEST_LABELS))
+        return labels_from_json(stored["labels"]), stored["remap"]
 
 
 def write_release(folder: Path, number: int, release: Release, identity: str) -> dict[str, str]:
@@ -98,6 +101,8 @@ def write_release(folder: Path, number: int, release: Release, identity: str) ->
     blob = safetensors.numpy.save(arrays, metadata=about)
     try:
         (folder / RELEASES).mkdir(exist_ok=True)
+        if (folder / RELEASES).is_symlink():
+            raise errors.InvalidValue(f"Expected a folder and not a link: {folder / RELEASES}.")
     except OSError as error:
         raise errors.InvalidValue(f"Cannot make {folder / RELEASES}: {error.strerror}.") from error
     write_whole(folder / file, blob)
@@ -106,20 +111,22 @@ def write_release(folder: Path, number: int, release: Release, identity: str) ->
 
 def read_release(folder: Path, entry: Mapping[str, str], identity: str | None) -> Release:
     """Reads one release, and checks its digest and that it belongs to the ledger."""
-    blob = _read(folder, entry)
-    about = _about(blob)
-    if _LEDGER in about and about[_LEDGER] != identity:  # format 3 did not say
-        raise errors.InvalidValue(f"{folder / entry['file']} belongs to another ledger. Restore it from a backup.")
-    parameters = safetensors.numpy.load(blob)
-    event = events.from_json(json.loads(about["event"]))
-    labels = labels_from_json(json.loads(parameters.pop(_NAMES).tobytes()))
-    return Release(
-        task=about["task"],
-        labels=LabelSpace(labels, event),
-        parameters=parameters,
-        event=event,
-        private=json.loads(about["private"]),
-    )
+    blob = _read(folder, entry, most=_LARGEST_RELEASE)
+    file = folder / entry["file"]
+    with readable(file):
+        about = _about(blob)
+        if _LEDGER in about and about[_LEDGER] != identity:  # format 3 did not say
+            raise errors.InvalidValue(f"{file} belongs to another ledger. Restore it from a backup.")
+        parameters = tensors.arrays_of(blob)
+        event = events.from_json(json_of(about["event"]))
+        labels = labels_from_json(json_of(parameters.pop(_NAMES).tobytes()))
+        return Release(
+            task=about["task"],
+            labels=LabelSpace(labels, event),
+            parameters=parameters,
+            event=event,
+            private={"true": True, "false": False}[about["private"]],
+        )
 
 
 def unlisted(folder: Path, listed: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str | None, bool]]:
@@ -128,9 +135,9 @@ def unlisted(folder: Path, listed: Sequence[Mapping[str, str]]) -> Iterator[tupl
     for file in sorted((folder / RELEASES).glob("*.safetensors")):
         if f"{RELEASES}/{file.name}" not in known:
             with readable(file):
-                blob = file.read_bytes()
+                blob = read_inside(folder, f"{RELEASES}/{file.name}", most=_LARGEST_RELEASE)
                 about = _about(blob)
-                yield about["task"], about.get(_LEDGER), set(safetensors.numpy.load(blob)) != {_NAMES}
+                yield about["task"], about.get(_LEDGER), set(tensors.arrays_of(blob)) != {_NAMES}
 
 
 def remove_unlisted(folder: Path, listed: Sequence[Mapping[str, str]], task: str) -> None:
@@ -145,17 +152,19 @@ def remove_unlisted(folder: Path, listed: Sequence[Mapping[str, str]], task: str
 
 def _about(blob: bytes) -> dict[str, str]:
     """What the header of a release says."""
-    about: dict[str, str] = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])["__metadata__"]
+    about = tensors.header_of(blob)
+    if not {"task", "event", "private"} <= set(about):
+        raise ValueError("Expected the header of a release.")
     return about
 
 
-def _read(folder: Path, entry: Mapping[str, str]) -> bytes:
-    """Reads a file of the model and checks its digest."""
-    if not _FILES.fullmatch(entry["file"]):
+def _read(folder: Path, entry: Mapping[str, str], *, most: int) -> bytes:
+    """Reads a file of the model once, and checks the digest of what it read."""
+    if not settings.is_entry(entry):
         raise errors.InvalidValue(f"{folder} names a file outside of it. Restore it from a backup.")
     file = folder / entry["file"]
     try:
-        blob = file.read_bytes()
+        blob = read_inside(folder, entry["file"], most=most)
     except OSError as error:
         raise errors.InvalidValue(f"{file} is missing or unreadable. Restore it from a backup.") from error
     if hashlib.sha256(blob).hexdigest() != entry["sha256"]:

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import sqlite3
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,12 @@ import numpy as np
 
 from reticent import errors
 from reticent.encoders.encoder import CACHE_FILE, Encoder, Features
+from reticent.numerics import databases
+from reticent.numerics.reading import MEGABYTE
+
+_MOST_BYTES, _LONGEST_ROW = 1 << 40, MEGABYTE
+_DIGEST_BYTES = 16
+_TABLE = "CREATE TABLE features (key BLOB PRIMARY KEY, value BLOB NOT NULL)"
 
 
 def encoded_with_cache(encoder: Encoder, inputs: Any) -> Features:
@@ -59,6 +66,8 @@ class Cache:
     """Rows of features by key, in one SQLite file. SENSITIVE: features tell nearly as much as the inputs.
 
     Guarantees:
+      - A folder of another user, or one that everybody may write to, is refused.      test_shared_folders_are_refused
+      - A row that is damaged, or was kept for another input or encoder, is not used.  test_foreign_rows_are_not_used
       - Its files can be read by their owner alone (0600), and so can a folder that it makes (0700); a folder that was
         there keeps its mode.                 test_cache_is_private_and_wiped, test_a_folder_of_the_user_keeps_its_mode
       - A link in place of its file is refused.  test_a_symbolic_link_is_refused_as_cache
@@ -69,39 +78,73 @@ class Cache:
         self.file = folder / CACHE_FILE
         with self._sentence("opened"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _refuse_shared(folder)
             _make_private(self.file)  # SQLite gives its side files the same mode
+            databases.refuse_strange(self.file, most=_MOST_BYTES)
             self._database = sqlite3.connect(self.file, timeout=60)
-            self._database.execute("CREATE TABLE IF NOT EXISTS features (key BLOB PRIMARY KEY, value BLOB NOT NULL)")
+        try:
+            with self._sentence("opened"):
+                databases.harden(self._database, longest=_LONGEST_ROW)
+                if not databases.has_schema(self._database, ()):
+                    self._refuse_strange_schema()
+                self._database.execute(_TABLE.replace("TABLE", "TABLE IF NOT EXISTS"))
+        except BaseException:
+            self._database.close()
+            raise
 
     def get(self, keys: Sequence[bytes | None], width: int) -> list[Features | None]:
         """Returns the row of each key, None where there is none."""
         found: list[Features | None] = []
         with self._sentence("read"):
             for name in keys:
-                row = None if name is None else self._one(name)
-                found.append(np.frombuffer(row, dtype="<f4") if row is not None and len(row) == 4 * width else None)
+                found.append(None if name is None else self._one(name, width))
         return found
 
     def put(self, rows: Iterable[tuple[bytes, Features]]) -> None:
         """Keeps rows: all of them, or none if the process is killed."""
         with self._sentence("written"), self._database:
             statement = "INSERT OR REPLACE INTO features VALUES (?, ?)"
-            self._database.executemany(statement, ((name, row.astype("<f4").tobytes()) for name, row in rows))
+            values = ((name, row.astype("<f4").tobytes()) for name, row in rows)
+            self._database.executemany(statement, ((name, _digest(name, value) + value) for name, value in values))
 
     def close(self) -> None:
         """Closes the file."""
         self._database.close()
 
-    def _one(self, name: bytes) -> bytes | None:
-        row = self._database.execute("SELECT value FROM features WHERE key = ?", (name,)).fetchone()
-        return None if row is None else bytes(row[0])
+    def _one(self, name: bytes, width: int) -> Features | None:
+        """Returns the row of a key, None where it is missing or is not what was kept: it is then computed again."""
+        length = _DIGEST_BYTES + 4 * width
+        query = "SELECT value FROM features WHERE key = ? AND typeof(value) = 'blob' AND length(value) = ?"
+        row = self._database.execute(query, (name, length)).fetchone()
+        if row is None or row[0][:_DIGEST_BYTES] != _digest(name, row[0][_DIGEST_BYTES:]):
+            return None
+        features = np.frombuffer(row[0], dtype="<f4", offset=_DIGEST_BYTES)
+        return features if np.isfinite(features).all() else None
+
+    def _refuse_strange_schema(self) -> None:
+        if not databases.has_schema(self._database, (_TABLE, None)):
+            raise sqlite3.DatabaseError("other tables or triggers than a cache")
 
     @contextlib.contextmanager
     def _sentence(self, verb: str) -> Iterator[None]:
         try:
             yield
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:  # the last in what SQLite says of a schema
             raise errors.ReticentError(f"The cache {self.file} cannot be {verb}. Wipe it, or name another.") from error
+
+
+def _digest(name: bytes, value: bytes) -> bytes:
+    """Binds features to the encoder and the input that they are of."""
+    return hashlib.sha256(name + value).digest()[:_DIGEST_BYTES]
+
+
+def _refuse_shared(folder: Path) -> None:
+    """Refuses a folder in which others could put features, or read them; changes no mode."""
+    found = folder.stat()
+    if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & stat.S_IWOTH):
+        raise errors.InvalidValue(
+            f"Expected a cache folder of your own that others cannot write to: {folder}. Name a new one in it."
+        )
 
 
 def _make_private(file: Path) -> None:

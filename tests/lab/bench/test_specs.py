@@ -191,3 +191,18 @@ def test_an_own_learner_is_never_shown_without_privacy(line):
     with pytest.raises(errors.InvalidValue, match="a learner of your own"):
         read("mine", text)
     assert read("mine", text.replace(line, "epsilon = 8")).runs
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('data = "clinc150"\nlearner = "cosine"\nseeds = 1000000000', "seeds <= 10000"),
+        (f'data = "clinc150"\nlearner = "cosine"\nepsilon = {[1] * 9_000}\nseeds = 9', "at most 10,000 runs"),
+        ("a = " + "[" * 5_000, "is not TOML"),
+        ("a = " + "1" * 5_000, "is not TOML"),
+    ],
+)
+def test_specs_without_end_are_refused_at_once(text, sentence):
+    """A million seeds took half a minute to write down, before the first run."""
+    with pytest.raises(errors.InvalidValue, match=sentence):
+        specs.read("mine", text)

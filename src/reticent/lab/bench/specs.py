@@ -1,6 +1,7 @@
 """Specs: experiments as values, a table's worth of runs each, read from small TOML files."""
 
 import itertools
+import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -11,10 +12,13 @@ from typing import Any
 from reticent import errors
 from reticent.lab.bench import catalogue, paper_numbers
 from reticent.lab.bench.run import ADAPTERS, LABELS, NONE, Run
+from reticent.names import shown
+from reticent.numerics.reading import MEGABYTE, read_regular
 from reticent.report.seeds import IN_WORDS
 
 SEEDS = 5
-SEEDS_AT_MOST = 1_000_000
+SEEDS_AT_MOST = RUNS_AT_MOST = 10_000
+_LARGEST_FILE = MEGABYTE // 4
 SHARE = 10.0
 
 METRICS = ("accuracy", "forgetting", "known", "public", "parent", "seconds")
@@ -78,7 +82,7 @@ def spec(name: str) -> Spec:
         path = Path(name)
         if not path.is_file():
             raise errors.InvalidValue(f"Expected a spec at {path}; there is no such file.")
-        return read(path.stem, path.read_text(encoding="utf-8", errors="replace"))
+        return read(path.stem, read_regular(path, most=_LARGEST_FILE, link=True).decode(errors="replace"))
     if name not in names():
         raise errors.InvalidValue(
             f"No spec is called {name}. There are {', '.join(names())}, or a path of a .toml file."
@@ -117,8 +121,8 @@ def read(name: str, text: str) -> Spec:
     """
     try:
         stored = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise errors.InvalidValue(f"Spec {name} is not TOML: {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise errors.InvalidValue(f"Spec {name} is not TOML: {shown(error)[:200]}.") from error
     grids = stored.pop("grid", [{}])
     if not isinstance(grids, list) or not all(isinstance(grid, dict) for grid in grids):
         raise errors.InvalidValue(f"Spec {name}: expected each grid to begin with [[grid]].")
@@ -156,7 +160,9 @@ def _runs(name: str, grids: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:
                 raise errors.InvalidValue(f"Spec {name} names no {axis}.")
         if "share" in axes and "released" not in axes.get("labels", ()):
             raise errors.InvalidValue(f'Spec {name}: a share is spent on labels; expected labels = "released" with it.')
-        seeds = range(errors.whole("seeds", grid.get("seeds", SEEDS), at_least=1))
+        seeds = range(errors.whole("seeds", grid.get("seeds", SEEDS), at_least=1, at_most=SEEDS_AT_MOST))
+        if len(runs) + math.prod(map(len, axes.values())) * len(seeds) > RUNS_AT_MOST:
+            raise errors.InvalidValue(f"Spec {name}: expected at most {RUNS_AT_MOST:,} runs.")
         for values in itertools.product(*axes.values(), seeds):
             runs[_run(name, {**dict(zip([*axes, "seed"], values, strict=True)), **rest})] = None
     return tuple(runs)

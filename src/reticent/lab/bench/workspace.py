@@ -17,9 +17,11 @@ from reticent.lab.bench.run import FILM, Run
 from reticent.lab.data import datasets
 from reticent.lab.data.datasets import Data
 from reticent.numerics.files import write_whole
+from reticent.numerics.reading import MEGABYTE, json_of, read_regular
 from reticent.sensitive.learners import PeftEnsemble
 from reticent.sensitive.tuning import tune_uncounted
 
+_LARGEST_RESULT = 64 * MEGABYTE
 Strings = npt.NDArray[np.str_]
 
 
@@ -116,6 +118,6 @@ def _stored(values: npt.NDArray[np.float32]) -> bytes:
 def read(file: Path) -> Any:
     """Returns what a JSON file holds; None where it is not there, or damaged."""
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json_of(read_regular(file, most=_LARGEST_RESULT))
     except (OSError, ValueError):
         return None

@@ -59,4 +59,7 @@ def from_json(value: dict[str, Any]) -> Learner:
     """
     if value["kind"] not in KINDS:
         raise errors.InvalidValue(errors.OWN_LEARNER)
-    return KINDS[value["kind"]].from_json(value)
+    try:
+        return KINDS[value["kind"]].from_json(value)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise errors.InvalidValue("The learner that is stored with this model cannot be read. Name it anew.") from error

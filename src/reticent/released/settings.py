@@ -1,0 +1,65 @@
+"""What a manifest or a ledger says of a model, checked once: budget, policy, public labels, rule, learner, encoder."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from reticent.budget import Budget
+
+NAMES = ("budget", "policy", "public_labels", "rule", "learner", "encoder")
+LABELS = "labels.json"
+RELEASES = "releases"
+_FILES = re.compile(rf"{re.escape(LABELS)}|{RELEASES}/[A-Za-z0-9][A-Za-z0-9._-]{{0,99}}\.safetensors")
+_DIGEST = re.compile("[0-9a-f]{64}")
+_LONGEST_NAME = 1_000
+
+
+def checked(stored: Any) -> dict[str, Any]:
+    """Returns the settings that a file holds, and nothing else of it; refuses others with a ValueError."""
+    if not isinstance(stored, Mapping):
+        raise ValueError("Expected settings.")
+    found = {name: stored[name] for name in NAMES}
+    Budget.from_json(found["budget"])
+    encoder = found["encoder"]
+    good = (
+        _is_described(found["policy"])
+        and _is_described(found["rule"])
+        and (found["learner"] is None or _is_described(found["learner"]))
+        and is_entry(found["public_labels"])
+        and (
+            encoder is None
+            or (isinstance(encoder, dict) and _is_text(encoder.get("name")) and _is_text(encoder["digest"] or ""))
+        )
+    )
+    if not good:
+        raise ValueError("Expected settings as reticent writes them.")
+    return found
+
+
+def is_entry(value: Any) -> bool:
+    """Returns whether this is the name of a file of the folder, and its digest."""
+    return (
+        isinstance(value, dict)
+        and set(value) == {"file", "sha256"}
+        and all(isinstance(part, str) for part in value.values())
+        and _FILES.fullmatch(value["file"]) is not None
+        and _DIGEST.fullmatch(value["sha256"]) is not None
+    )
+
+
+def are_entries(value: Any) -> bool:
+    """Returns whether this is a list of files, each named once."""
+    return isinstance(value, list) and all(map(is_entry, value)) and len({e["file"] for e in value}) == len(value)
+
+
+def is_identity(value: Any) -> bool:
+    """Returns whether this is the random name of a ledger."""
+    return _is_text(value) and bool(value)
+
+
+def _is_described(value: Any) -> bool:
+    return isinstance(value, dict) and _is_text(value.get("kind"))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST_NAME

@@ -1,0 +1,37 @@
+"""The inside of a release file: a header of a limited size, then arrays of plain numbers."""
+
+from typing import Any
+
+import numpy.typing as npt
+import safetensors
+import safetensors.numpy
+
+from reticent.numerics.reading import MEGABYTE, json_of
+
+_LONGEST_HEADER = 8 * MEGABYTE
+_MOST_ARRAYS = 10_000
+_ABOUT = "__metadata__"
+_KINDS = frozenset({"F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "BOOL"})
+
+
+def header_of(blob: bytes) -> dict[str, str]:
+    """Returns what the header says of the release; refuses, with a ValueError, what no release has."""
+    length = int.from_bytes(blob[:8], "little")
+    if len(blob) < 8 or length > min(_LONGEST_HEADER, len(blob) - 8):
+        raise ValueError("Expected a shorter header.")
+    header: Any = json_of(blob[8 : 8 + length])
+    about: Any = header.pop(_ABOUT)
+    if len(header) > _MOST_ARRAYS or not all(array["dtype"] in _KINDS for array in header.values()):
+        raise ValueError("Expected arrays of numbers.")
+    if not all(isinstance(value, str) for value in about.values()):
+        raise ValueError("Expected texts.")
+    found: dict[str, str] = about
+    return found
+
+
+def arrays_of(blob: bytes) -> dict[str, npt.NDArray[Any]]:
+    """Returns the arrays; call `header_of` first. The library checks shapes and places against the file's length."""
+    try:
+        return dict(safetensors.numpy.load(blob))
+    except safetensors.SafetensorError as error:
+        raise ValueError("Expected arrays that fill the file.") from error
