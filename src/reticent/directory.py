@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +23,7 @@ from reticent.privacy import events
 from reticent.privacy.statement import Statement
 from reticent.released import rules, store, wellformed
 from reticent.released.account import Account
-from reticent.released.contents import described, foreign, plain, read_contents
+from reticent.released.contents import described, foreign, new_folder, plain, read_contents, what_was_spent
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.released.model import Encode, Model, Rule
 from reticent.released.release import Release
@@ -97,7 +98,7 @@ class Directory:
         self._known: Account | None = None  # what was verified of the ledger before; none in memory
         self._ledger: Ledger | None = None  # in memory for good, of a folder while its writer is open
         self._gate: Gate | None = None
-        self._mutex, self._thread = threading.Lock(), 0  # which thread writes
+        self._mutex, self._thread, self._process = threading.Lock(), 0, os.getpid()  # who writes
 
     def __repr__(self) -> str:
         return f"Directory({'in memory' if self.path is None else str(self.path)!r})"
@@ -112,7 +113,7 @@ class Directory:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._mutex = threading.Lock()
+        self._mutex, self._process = threading.Lock(), os.getpid()
 
     # --- making and opening
 
@@ -152,7 +153,7 @@ class Directory:
             if public.event != events.Public():
                 made.spend(public.event, task="public labels", private=False)
             return directory
-        with _new(Path(path)) as folder:
+        with new_folder(Path(path)) as folder:
             settings["public_labels"] = store.write_labels(folder, public, policies.remap_to_json(policy))
             with Ledger.create(folder, budget, settings=settings) as made:
                 directory = cls(folder, policy, Model(public, rule), settings, identity=made.identity)
@@ -190,6 +191,7 @@ class Directory:
 
     def statement(self) -> Statement:
         """Returns what was spent, on what, under which assumptions, as facts."""
+        self._forget_parent()
         if self._ledger is not None and (self.path is None or self._thread == threading.get_ident()):
             return self._ledger.statement()
         with self._open(LedgerFile, self.path or Path()) as ledger:
@@ -272,15 +274,15 @@ class Directory:
             rule: How releases become a classifier from now on.
         """
         with self._one_writer() as ledger:
-            if rule is not None:
-                self.refuse_other_rule(rule)
-            if rule not in (None, self.model.rule):
-                self.model = replace(self.model, rule=rule)
-            wanted = plain({**self.settings, **settings, "rule": self.model.rule.to_json()})
+            rule = self.model.rule if rule is None else rule
+            self.refuse_other_rule(rule)
+            wanted = plain({**self.settings, **settings, "rule": rule.to_json()})
             if wanted != self.settings:
                 ledger.set(wanted)
                 self.settings = wanted
                 self._write_manifest()
+            if rule != self.model.rule:
+                self.model = replace(self.model, rule=rule)
 
     def save(self, path: str | os.PathLike[str], *, settings: Mapping[str, Any] | None = None) -> None:
         """Copies model and ledger to a new folder; what is spent there later is not known here.
@@ -289,7 +291,7 @@ class Directory:
             path: The new folder.
             settings: Settings that differ there.
         """
-        with self._one_writer() as ledger, _new(Path(path)) as folder:
+        with self._one_writer() as ledger, new_folder(Path(path)) as folder:
             wanted = plain({**self.settings, **(settings or {})})
             wanted["public_labels"] = store.write_labels(folder, self.model.public, policies.remap_to_json(self.policy))
             numbered = enumerate(self.model.releases, start=1)
@@ -302,11 +304,11 @@ class Directory:
     @contextlib.contextmanager
     def _one_writer(self) -> Iterator["Ledger"]:
         """Opens the ledger for one thread of one process, with all that others have published loaded."""
-        from reticent.gate.ledger import Ledger
-
+        self._forget_parent()
         if self._thread == threading.get_ident():
             raise errors.LedgerError("A writer of this model is open in this thread already. Finish it first.")
-        if not self._mutex.acquire(timeout=files.PATIENCE):
+        mutex = self._mutex  # a forked child has another one
+        if not mutex.acquire(timeout=files.PATIENCE):
             raise errors.LedgerError("Another thread is learning into this model. Try again when it is done.")
         try:
             self._thread = threading.get_ident()
@@ -314,25 +316,47 @@ class Directory:
                 assert self._ledger is not None  # noqa: S101 (since it was made)
                 yield self._ledger
                 return
-            with files.one_writer(self.path), self._open(Ledger, self.path) as ledger:
-                self._catch_up(ledger)
+            with self._one_process(self.path) as ledger:
                 self._ledger = ledger
-                try:
-                    yield ledger
-                finally:
-                    self._known = ledger.account
+                yield ledger
         finally:
-            if self.path is not None:
-                self._ledger = None
+            if self.path is not None and self._ledger is not None:
+                self._known, self._ledger = self._ledger.account, None
             self._thread = 0
-            self._mutex.release()
+            mutex.release()
+
+    def _forget_parent(self) -> None:
+        """In a forked child: a writer that was open is its parent's."""
+        if self._process != os.getpid() and self.path is not None:
+            if self._ledger is not None:
+                self._ledger.close()
+            self._ledger, self._gate = None, None
+            self._mutex, self._thread, self._process = threading.Lock(), 0, os.getpid()
+
+    @contextlib.contextmanager
+    def _one_process(self, folder: Path) -> Iterator["Ledger"]:
+        """Opens the ledger under the folder's lock; where a file fails, says what was spent."""
+        from reticent.gate.ledger import Ledger
+
+        before = None
+        with files.one_writer(folder):
+            try:
+                with self._open(Ledger, folder) as ledger:
+                    self._catch_up(ledger)
+                    before = ledger.account.rows, len(self._releases)
+                    yield ledger
+            except errors.StorageError as error:
+                raise errors.StorageError(f"{error} {what_was_spent(folder, before)}") from error
 
     def _open(self, kind: type[AnyLedger], folder: Path) -> AnyLedger:
         """Opens the ledger of the folder; what was verified before is not read again."""
         known = self._known
         if known is not None:
-            with contextlib.suppress(errors.LedgerError):  # explained below
+            try:
                 return kind.open(folder, known)
+            except errors.LedgerError as error:  # explained below
+                if isinstance(error, errors.StorageError):
+                    raise
         found = read_contents(folder)
         if found.problem is not None and (kind is not LedgerFile or not found.ledger):
             raise errors.LedgerError(found.problem)
@@ -343,8 +367,7 @@ class Directory:
     def _catch_up(self, ledger: "Ledger") -> None:
         """Takes over what others have published and set; refuses what does not continue what was read before.
 
-        From the ledger that is open for writing: the last commit of a process that was killed may be seen by this
-        connection and not by the one before it.
+        From the ledger that is open for writing: it may see a last commit of a killed process that a reader did not.
         """
         published, settings = ledger.releases, dict(ledger.settings or self.settings)
         if ledger.identity != self._identity or published[: len(self._releases)] != self._releases:
@@ -358,37 +381,20 @@ class Directory:
             wellformed.refuse_malformed(model, settings["rule"]["kind"], since=len(self.model.releases))
             self.model = model
             self._releases.append(entry)
+        store.remove_unlisted(self.path or Path(), published, self._identity)
 
     def _commit(self, ledger: "Ledger", release: Release, rows: list[int], *, act: str | None = None) -> Model:
-        model, folder = self.model.with_release(release), self.path
-
-        def write(number: int) -> dict[str, str]:
-            return store.write_release(folder or Path(), number, release, self._identity or "")
-
+        model, folder, identity = self.model.with_release(release), self.path, self._identity or ""
+        write = partial(store.write_release, folder or Path(), release=release, identity=identity)
         entry = ledger.publish(rows, write=None if folder is None else write, act=act)
         self.model = model
         if entry is not None:
             self._releases.append(entry)
-            with contextlib.suppress(errors.InvalidValue):  # the ledger says the same: the next one is derived from it
-                self._write_manifest()
+            self._write_manifest()
         return model
 
     def _write_manifest(self) -> None:
         if self.path is not None:
             content = {"identity": self._identity, **self.settings, "releases": self._releases}
-            store.write_manifest(self.path, content)
-
-
-@contextlib.contextmanager
-def _new(folder: Path) -> Iterator[Path]:
-    """Makes a folder for a new model, for one writer; refuses one that holds a model or a ledger."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise errors.InvalidValue(f"Cannot make {folder}: {error.strerror}.") from error
-    with files.one_writer(folder):
-        if any((folder / name).exists() for name in (store.MANIFEST, FILE_NAME)):
-            raise errors.InvalidValue(
-                f"{folder} holds a model already. Continue with load(path), or choose another path."
-            )
-        yield folder
+            with contextlib.suppress(errors.StorageError):  # the ledger says the same: the next is derived from it
+                store.write_manifest(self.path, content)

@@ -33,6 +33,10 @@ class LedgerError(ReticentError):
     """The ledger cannot be read, written or trusted."""
 
 
+class StorageError(LedgerError, InvalidValue):
+    """A file could not be read or written: no room, no permission, a broken disk, or another program at work."""
+
+
 class BudgetExceeded(LedgerError):
     """The spend would exceed the budget of one person; nothing was recorded."""
 

@@ -41,7 +41,9 @@ def ledger(
         raise errors.InvalidValue("Expected --key with either --check or --anchor.")
     refuse_foreign(folder)
     if void is not None:
-        _void(folder, void, reason)
+        from reticent.gate import voiding
+
+        voiding.void(folder, void, reason=reason)
     with LedgerFile.open(folder) as book:
         if check is not None:
             noted = anchors.read(check)
@@ -81,14 +83,3 @@ def anchored(folder: Path, file: Path) -> None:
         if file.exists():
             anchors.check(book, anchors.read(file))
         anchors.write(file, anchors.of(book))
-
-
-def _void(folder: Path, row: int, reason: str) -> None:
-    from reticent.gate.ledger import Ledger
-    from reticent.numerics.files import one_writer
-    from reticent.released import store
-
-    with one_writer(folder), Ledger.open(folder) as book:
-        book.void(row, reason=reason)
-        (task,) = (spend.task for spend in book.statement().spends if spend.row == row)
-        store.remove_unlisted(folder, book.releases, task)  # what a killed process had written of it

@@ -4,6 +4,7 @@ A learner gets a gate, and neither a ledger nor a noise source. It spends an eve
 each mechanism of that event once and refuses everything else; only what a permit releases can be published.
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -35,7 +36,8 @@ class Gate:
     Guarantees:
       - A permit is given after its spend is durable, and draws nothing else.    test_permits_draw_what_was_paid_for
       - A release that no permit made is not published.                          test_releases_come_from_permits
-      - Once closed it spends and draws nothing.  test_a_closed_gate_spends_and_draws_nothing
+      - Once closed, and in a forked child, it spends and draws nothing.
+                     test_a_closed_gate_spends_and_draws_nothing, test_a_forked_child_loses_and_doubles_nothing
       - What cannot be compiled is refused before the spend.             test_what_cannot_be_compiled_is_not_paid_for
 
     Args:
@@ -62,7 +64,7 @@ class Gate:
         self._private = private
         self._admitted: set[str] = set()
         self._permits: list[Permit] = []
-        self._open = True
+        self._open, self._process = True, os.getpid()
 
     def __repr__(self) -> str:
         return f"Gate(budget={self.budget!r}, private={self.private})"
@@ -140,6 +142,8 @@ class Gate:
     def _refuse_if_closed(self) -> None:
         if not self._open:
             raise errors.NotPaidFor("This gate is closed: its writer has finished. Open a new one for each task.")
+        if self._process != os.getpid():  # what one spend pays for would be drawn twice
+            raise errors.NotPaidFor("This gate was opened by another process. Open a new one in this process.")
 
     def _paying(self, task: str) -> "list[Permit]":
         """The permits that a release of a task rests on: all of that name, and others that were drawn; not voided."""

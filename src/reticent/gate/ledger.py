@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from reticent import errors, names
 from reticent.budget import Budget
-from reticent.numerics.files import sync_folder
+from reticent.numerics.files import draft_of, sync_folder
 from reticent.privacy import accounting, events
 from reticent.privacy.events import Event
 from reticent.privacy.rounding import exact
@@ -32,6 +32,7 @@ class Ledger(LedgerFile):
       - A spend past the budget is refused and changes nothing.                   test_refuses_before_overspending
       - Sequential within a task, parallel across tasks of order n.               test_tasks_compose_in_parallel
       - Safe with several processes.                                              test_concurrent_spends
+      - A forked child spends nothing here.     test_a_forked_child_loses_and_doubles_nothing
       - It tells the day of a spend, and not how long a task took.           test_the_ledger_tells_no_durations
 
     Example:
@@ -201,6 +202,7 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         with _draft(Path(path)) as draft, Ledger(connect(draft, "rwc"), draft) as other:
             with self._lock, explained(self._path):
                 self._db.backup(other._db)
+                other._db.execute("PRAGMA journal_mode = DELETE")  # all of it in one file, which gets the name
             other.set(settings)
             other.list_releases(releases)
 
@@ -227,6 +229,11 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[None]:
         """One writer at a time, deciding on all rows there are; on any error nothing was written."""
+        if self._process != os.getpid():
+            raise errors.LedgerError(
+                "This ledger was opened by another process, which would not know what is spent here. Give the model a "
+                "path, and open it in this process."
+            )
         with self._lock, explained(self._path):
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -257,10 +264,10 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
 @contextlib.contextmanager
 def _draft(folder: Path) -> Iterator[Path]:
     """Gives a file that becomes the ledger of a folder once it is whole; never in place of another one."""
-    file, draft = folder / FILE_NAME, folder / f".{FILE_NAME}.{secrets.token_hex(8)}"
-    if file.exists():
-        raise errors.LedgerError(f"{file} exists already. Open it, or choose another folder.")
+    file, draft = folder / FILE_NAME, draft_of(folder / FILE_NAME)
     try:
+        if file.exists():
+            raise FileExistsError(file)
         folder.mkdir(parents=True, exist_ok=True)
         yield draft
         os.link(draft, file)
@@ -268,8 +275,8 @@ def _draft(folder: Path) -> Iterator[Path]:
     except FileExistsError as error:
         raise errors.LedgerError(f"{file} exists already. Open it, or choose another folder.") from error
     except OSError as error:
-        raise errors.LedgerError(f"Cannot make a ledger in {folder}: {error.strerror}.") from error
+        raise errors.StorageError(f"Cannot make a ledger in {folder}: {error.strerror}.") from error
     finally:
-        for left in folder.glob(f"{draft.name}*"):  # with the database's working files
+        for suffix in ("", "-journal", "-wal", "-shm"):  # with the database's working files
             with contextlib.suppress(OSError):
-                left.unlink()
+                draft.with_name(draft.name + suffix).unlink()

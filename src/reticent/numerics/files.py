@@ -2,8 +2,9 @@
 
 import contextlib
 import os
+import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import filelock
@@ -12,13 +13,14 @@ from reticent import errors
 
 LOCK = "writer.lock"
 PATIENCE = 60.0  # seconds to wait for another writer
+_DRAFT = re.compile(r"\..+\.[0-9a-f]{16}(-journal|-wal|-shm)?")
 
 
 def write_whole(file: Path, content: bytes | str) -> None:
     """Writes a file in place of the one before: a kill, a full disk or a power cut leaves the old one or the new one.
 
     The content goes to a new file of a random name in the same folder and is synced before it gets its name; then the
-    folder is synced. On failure no file stays behind.
+    folder is synced. On failure no file stays behind; after a kill a draft does, until `remove_drafts`.
 
     Args:
         file: What to write; its folder must exist.
@@ -32,7 +34,7 @@ def write_whole(file: Path, content: bytes | str) -> None:
         [('note.txt', 'kept')]
     """
     data = content.encode() if isinstance(content, str) else content
-    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    draft = draft_of(file)
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as stream:
             stream.write(data)
@@ -43,7 +45,35 @@ def write_whole(file: Path, content: bytes | str) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             draft.unlink()
-        raise errors.InvalidValue(f"Cannot write {file}: {error.strerror}.") from error
+        raise errors.StorageError(f"Cannot write {file}: {error.strerror}.") from error
+
+
+def draft_of(file: Path) -> Path:
+    """Returns a new name beside a file, to write it under."""
+    return file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+
+
+def remove_drafts(folder: Path) -> None:
+    """Removes drafts that killed processes have left; for whoever alone may write to the folder."""
+    remove(folder / name for name in names_in(folder) if _DRAFT.fullmatch(name))
+
+
+def names_in(folder: Path) -> list[str]:
+    """Returns the names in a folder, none where there is no folder; `glob` takes one that it may not read for empty."""
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+
+
+def remove(files: Iterable[Path]) -> None:
+    """Removes files, durably."""
+    for file in files:
+        try:
+            file.unlink(missing_ok=True)
+            sync_folder(file.parent)
+        except OSError as error:
+            raise errors.StorageError(f"Cannot remove {file}: {error.strerror}.") from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -60,18 +90,23 @@ def sync_folder(folder: Path) -> None:
 @contextlib.contextmanager
 def one_writer(folder: Path) -> Iterator[None]:
     """Lets one process at a time write to a folder; waits for a minute, then refuses."""
-    if not folder.is_dir():  # the lock would make it
-        raise errors.InvalidValue(f"No folder at {folder}.")
-    lock = filelock.FileLock(folder / LOCK, timeout=PATIENCE)
     try:
+        if not folder.is_dir():  # the lock would make it
+            raise errors.InvalidValue(f"No folder at {folder}.")
+        lock = filelock.FileLock(folder / LOCK, timeout=PATIENCE)
         lock.acquire()
     except filelock.Timeout as error:
         raise errors.LedgerError(
             f"Another process is writing to {folder}. Nothing was spent. Try again when it is done."
         ) from error
     except OSError as error:
-        raise errors.LedgerError(f"{folder} cannot be written to: {error.strerror}. Check its permissions.") from error
+        raise errors.StorageError(
+            f"{folder} cannot be written to: {error.strerror}. Nothing was spent. Check its permissions."
+        ) from error
+    holder = os.getpid()
     try:
         yield
     finally:
-        lock.release()
+        if holder == os.getpid():  # a forked child would give up the lock of its parent
+            with contextlib.suppress(OSError):  # what was written is written; the lock ends with its file's descriptor
+                lock.release()

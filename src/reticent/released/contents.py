@@ -1,14 +1,17 @@
 """Reads the manifest and the ledger of a model directory, and checks that they belong together."""
 
+import contextlib
 import json
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from reticent import errors, policies
 from reticent.budget import Budget
+from reticent.numerics import files
 from reticent.policies import Policy
 from reticent.released import settings, store
 from reticent.released.account import Account
@@ -39,12 +42,13 @@ class Contents:
 
 def read_contents(folder: Path) -> Contents:
     """Reads manifest and ledger of a model directory, and says whether they agree."""
-    found = _look(folder)
-    for _ in range(LOOKS - 1):
-        if not found.ledger:  # a writer may have gone on between the file read first and the file read last
-            time.sleep(0.05)
-            found = _look(folder)
-    return found
+    with store.readable(folder):
+        found = _look(folder)
+        for _ in range(LOOKS - 1):
+            if not found.ledger:  # a writer may have gone on between the file read first and the file read last
+                time.sleep(0.05)
+                found = _look(folder)
+        return found
 
 
 def _look(folder: Path) -> Contents:
@@ -92,7 +96,9 @@ def _belongs(ledger: LedgerFile, stored: Contents, folder: Path) -> bool:
 
 def refuse_foreign(folder: Path) -> None:
     """Refuses a ledger that lies beside releases to which it does not belong."""
-    if (folder / store.MANIFEST).exists() or (folder / store.RELEASES).is_dir():
+    with store.readable(folder):
+        is_model = (folder / store.MANIFEST).exists() or (folder / store.RELEASES).is_dir()
+    if is_model:
         found = read_contents(folder)
         if not found.ledger:
             raise errors.LedgerError(found.problem or foreign(folder))
@@ -106,6 +112,55 @@ def _manifest(folder: Path) -> dict[str, Any]:
         if ledger.settings is None:
             return store.read_manifest(folder)  # which says that there is no model
         return {**ledger.settings, "identity": ledger.identity, "releases": ledger.releases}
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Makes a folder for a new model, for one writer; refuses one that holds a model or a ledger."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.StorageError(f"Cannot make {folder}: {error.strerror}.") from error
+    with files.one_writer(folder):
+        try:
+            with store.readable(folder):
+                if any((folder / name).exists() for name in (store.MANIFEST, FILE_NAME)):
+                    raise errors.InvalidValue(
+                        f"{folder} holds a model already. Continue with load(path), or choose another path."
+                    )
+                files.remove_drafts(folder)
+            yield folder
+        except errors.StorageError as error:
+            made = os.path.exists(folder / FILE_NAME)  # the last file that matters
+            there = "The model is there all the same: load(path)." if made else "No model was made. Try again."
+            raise errors.StorageError(f"{error} {there}") from error
+
+
+def what_was_spent(folder: Path, before: tuple[int, int] | None) -> str:
+    """Says what a writer has left that could not go on, as the ledger has it.
+
+    Args:
+        folder: The model directory.
+        before: How many rows and releases there were when it started; None if it did not come so far.
+    """
+    if before is None:
+        return "Nothing was spent."
+    rows, releases = before
+    try:
+        with LedgerFile.open(folder) as ledger:
+            mine = [spend for spend in ledger.statement().spends if spend.row > rows]
+            published = len(ledger.releases) > releases or any(spend.published for spend in mine)
+    except errors.LedgerError:
+        return f"Whether anything was spent cannot be read now: look with reticent ledger {folder} before you go on."
+    lost = [spend.row for spend in mine if not spend.published and spend.voided is None]
+    if published:
+        return "It is published all the same: there is nothing to do again."
+    if lost:
+        return (
+            f"Row {lost[0]} is spent and nothing of it was published. Void it, then try again: "
+            f"reticent ledger {folder} --void {lost[0]} --reason TEXT."
+        )
+    return "Nothing was spent."
 
 
 def foreign(folder: Path | None) -> str:

@@ -34,6 +34,7 @@ SCHEMA = (  # the same to the letter in every ledger ever written
 )
 _MOST_BYTES, _LONGEST_ROW = 1024 * MEGABYTE, 64 * MEGABYTE
 _LONGEST_REASON = 200  # characters of what SQLite says, which may quote the file
+_OF_OTHERS: list[sqlite3.Connection] = []  # kept open: closing one could drop what its process has written
 LOOKS = 3  # before a ledger that cannot be read counts as damaged
 
 
@@ -52,6 +53,7 @@ class LedgerFile:
         self._path = path
         self._account = Account() if known is None else known.copy()
         self._lock = threading.RLock()
+        self._process = os.getpid()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], known: Account | None = None) -> Self:
@@ -70,8 +72,9 @@ class LedgerFile:
     @classmethod
     def _opened(cls, folder: Path, mode: str, known: Account | None) -> Self:
         file = folder / FILE_NAME
-        if not file.is_file():
-            raise errors.LedgerError(f"No ledger at {file}. Expected a folder with a {FILE_NAME} in it.")
+        with explained(file):
+            if not file.is_file():
+                raise errors.LedgerError(f"No ledger at {file}. Expected a folder with a {FILE_NAME} in it.")
         ledger = cls(connect(file, mode), file, known)
         try:
             with explained(file):
@@ -82,8 +85,11 @@ class LedgerFile:
         return ledger
 
     def close(self) -> None:
-        """Closes the file; the rows stay."""
-        self._db.close()
+        """Closes the file; the rows stay. A forked child leaves that to the process that opened it, as SQLite asks."""
+        if self._process == os.getpid():
+            self._db.close()
+        else:
+            _OF_OTHERS.append(self._db)
 
     def __enter__(self) -> Self:
         return self
@@ -179,23 +185,26 @@ class LedgerFile:
 
 @contextlib.contextmanager
 def explained(path: Path | None) -> Iterator[None]:
-    """Turns the database's errors into one sentence each."""
+    """Turns errors of the database and of the disk into one sentence each."""
     where = path or "the ledger in memory"
     try:
         yield
+    except OSError as error:
+        sentence = f"{where} cannot be used: {error.strerror}. Check the disk and the permissions."
+        raise errors.StorageError(sentence) from error
     except sqlite3.OperationalError as error:
         text = shown(error)[:_LONGEST_REASON]
         if "locked" in text or "busy" in text:
-            raise errors.LedgerError(f"{where} is locked by another process. Try again when it is done.") from error
+            raise errors.StorageError(f"{where} is locked by another process. Try again when it is done.") from error
         if "readonly" in text or "read-only" in text:
-            raise errors.LedgerError(f"{where} is read-only. Make it writable, or copy the folder.") from error
+            raise errors.StorageError(f"{where} is read-only. Make it writable, or copy the folder.") from error
         if "decode" in text:
             raise errors.LedgerError(f"{where} is damaged (text of a row). Restore it from a backup.") from error
-        raise errors.LedgerError(f"{where} cannot be used: {text}. Check the folder's permissions.") from error
-    except sqlite3.DatabaseError as error:
-        raise errors.LedgerError(
-            f"{where} is damaged ({shown(error)[:_LONGEST_REASON]}). Restore it from a backup."
-        ) from error
+        raise errors.StorageError(f"{where} cannot be used: {text}. Check the disk and the permissions.") from error
+    except sqlite3.DatabaseError as error:  # also where the disk failed for a moment
+        text = shown(error)[:_LONGEST_REASON]
+        sentence = f"{where} seems damaged ({text}). Try again. Restore it from a backup if it stays so."
+        raise errors.StorageError(sentence) from error
     except (UnicodeDecodeError, KeyError) as error:  # also in what SQLite says of a schema
         raise errors.LedgerError(f"{where} has a row that cannot be read. Restore it from a backup.") from error
 
@@ -210,11 +219,11 @@ def _refuse_strange(file: Path) -> None:
 def connect(file: Path | None, mode: str) -> sqlite3.Connection:
     """Opens the database, in memory for None."""
     target = ":memory:" if file is None else f"file:{quote(os.fsencode(file.absolute()))}?mode={mode}"
-    if mode == "ro" and file is not None and not file.with_name(f"{file.name}-wal").exists():
-        target += "&immutable=1"  # no process is writing: leave no working files beside it
-    if file is not None:
-        _refuse_strange(file)
     with explained(file):
+        if mode == "ro" and file is not None and not file.with_name(f"{file.name}-wal").exists():
+            target += "&immutable=1"  # no process is writing: leave no working files beside it
+        if file is not None:
+            _refuse_strange(file)
         db = sqlite3.connect(target, uri=True, isolation_level=None, timeout=10.0, check_same_thread=False)
         try:
             databases.harden(db, longest=_LONGEST_ROW)

@@ -12,7 +12,7 @@ import safetensors.numpy
 
 from reticent import errors
 from reticent.labels import Label, LabelSpace, labels_from_json, labels_to_json
-from reticent.numerics.files import write_whole
+from reticent.numerics.files import names_in, remove, remove_drafts, write_whole
 from reticent.numerics.reading import MEGABYTE, json_of, read_inside
 from reticent.privacy import events
 from reticent.released import settings, tensors
@@ -58,7 +58,10 @@ def readable(file: Path) -> Iterator[None]:
         yield
     except errors.ReticentError:
         raise
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+    except OSError as error:
+        sentence = f"{file} cannot be read: {error.strerror}. Try again. Restore it from a backup if it stays so."
+        raise errors.StorageError(sentence) from error
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise errors.InvalidValue(f"{file} cannot be read. Restore it from a backup.") from error
 
 
@@ -104,7 +107,7 @@ def write_release(folder: Path, number: int, release: Release, identity: str) ->
         if (folder / RELEASES).is_symlink():
             raise errors.InvalidValue(f"Expected a folder and not a link: {folder / RELEASES}.")
     except OSError as error:
-        raise errors.InvalidValue(f"Cannot make {folder / RELEASES}: {error.strerror}.") from error
+        raise errors.StorageError(f"Cannot make {folder / RELEASES}: {error.strerror}.") from error
     write_whole(folder / file, blob)
     return {"file": file, "sha256": hashlib.sha256(blob).hexdigest()}
 
@@ -131,23 +134,34 @@ def read_release(folder: Path, entry: Mapping[str, str], identity: str | None) -
 
 def unlisted(folder: Path, listed: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str | None, bool]]:
     """Yields task, ledger and whether there are parameters, of each release in the folder that is not listed."""
-    known = {entry["file"] for entry in listed}
-    for file in sorted((folder / RELEASES).glob("*.safetensors")):
-        if f"{RELEASES}/{file.name}" not in known:
-            with readable(file):
-                blob = read_inside(folder, f"{RELEASES}/{file.name}", most=_LARGEST_RELEASE)
-                about = _about(blob)
-                yield about["task"], about.get(_LEDGER), set(tensors.arrays_of(blob)) != {_NAMES}
+    for file in _unlisted_files(folder, listed):
+        with readable(file):
+            blob = read_inside(folder, f"{RELEASES}/{file.name}", most=_LARGEST_RELEASE)
+            about = _about(blob)
+            yield about["task"], about.get(_LEDGER), set(tensors.arrays_of(blob)) != {_NAMES}
 
 
-def remove_unlisted(folder: Path, listed: Sequence[Mapping[str, str]], task: str) -> None:
-    """Removes releases of a task that no ledger lists: of a process that was killed before it published them."""
-    known = {entry["file"] for entry in listed}
-    for file in (folder / RELEASES).glob("*.safetensors"):
-        if f"{RELEASES}/{file.name}" not in known:
+def remove_unlisted(folder: Path, listed: Sequence[Mapping[str, str]], identity: str | None) -> None:
+    """Removes what killed processes have left: drafts, and releases of this ledger that were never published."""
+    with readable(folder):
+        if (folder / RELEASES).is_symlink():
+            raise errors.InvalidValue(f"Expected a folder and not a link: {folder / RELEASES}.")
+        remove_drafts(folder)
+        remove_drafts(folder / RELEASES)
+        for file in _unlisted_files(folder, listed):
             with readable(file):
-                if _about(file.read_bytes())["task"] == task:
-                    file.unlink()
+                mine = (
+                    _about(read_inside(folder, f"{RELEASES}/{file.name}", most=_LARGEST_RELEASE)).get(_LEDGER)
+                    == identity
+                )
+            if mine:
+                remove([file])
+
+
+def _unlisted_files(folder: Path, listed: Sequence[Mapping[str, str]]) -> list[Path]:
+    known = {entry["file"] for entry in listed}
+    names = (name for name in names_in(folder / RELEASES) if name.endswith(".safetensors") and name[0] != ".")
+    return [folder / RELEASES / name for name in names if f"{RELEASES}/{name}" not in known]
 
 
 def _about(blob: bytes) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The results folder of a benchmark: one file per run, the tables made of them, and one runner at a time."""
 
+import contextlib
 import json
 from pathlib import Path
 from types import TracebackType, UnionType
@@ -12,7 +13,7 @@ from reticent import errors
 from reticent.lab.bench.one_run import FORMAT
 from reticent.lab.bench.run import Result
 from reticent.lab.bench.workspace import read
-from reticent.numerics.files import write_whole
+from reticent.numerics.files import remove_drafts, write_whole
 from reticent.released import store
 
 STREAMS = "streams.json"
@@ -47,9 +48,9 @@ class Folder:
 
     def __enter__(self) -> "Folder":
         """Takes the folder for one runner; refuses one that another holds, another version wrote, or a model is in."""
-        if (self.path / store.MANIFEST).exists():
-            raise errors.InvalidValue(f"{self.path} is a model directory. Choose another --out.")
         try:
+            if (self.path / store.MANIFEST).exists():
+                raise errors.InvalidValue(f"{self.path} is a model directory. Choose another --out.")
             (self.path / "runs").mkdir(parents=True, exist_ok=True)
             self._lock.acquire(blocking=False)
         except Timeout as error:
@@ -57,18 +58,25 @@ class Folder:
                 f"Another runner is at work in {self.path}. Wait for it, or choose another --out."
             ) from error
         except OSError as error:
-            raise errors.InvalidValue(f"Cannot write results to {self.path}: {error.strerror}.") from error
+            raise errors.StorageError(f"Cannot write results to {self.path}: {error.strerror}.") from error
         try:
+            for place in ("", "runs", "tables", "features", "tuned"):
+                remove_drafts(self.path / place)
             if not (self.path / _ABOUT).exists():
                 self.write(_ABOUT, json.dumps({"format": FORMAT, "version": reticent.__version__}))
             self.check()
-        except BaseException:
-            self._lock.release()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._lock.release()
+        with contextlib.suppress(OSError):  # it ends with this process
+            self._lock.release()
+        if isinstance(error, OSError):
+            raise errors.StorageError(
+                f"{self.path} cannot be used: {error.strerror}. What is done stays: run it again when that is mended."
+            ) from error
 
     def check(self) -> None:
         """Refuses a folder that holds no results, or those of another version: numbers must be comparable."""
@@ -84,11 +92,11 @@ class Folder:
                 f"{reticent.__version__} (format {FORMAT}). {elsewhere}"
             )
 
-    def write(self, name: str, text: str) -> None:
+    def write(self, name: str, content: bytes | str) -> None:
         """Writes a file whole or not at all."""
         file = self.path / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, text)
+        write_whole(file, content)
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Returns what a JSON file of the folder holds; None where it is missing or damaged."""

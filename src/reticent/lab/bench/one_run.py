@@ -23,7 +23,7 @@ import reticent
 from reticent import errors
 from reticent.classifier import ContinualClassifier, load
 from reticent.encoders.encoder import sha256_of_files
-from reticent.gate.ledger import Ledger
+from reticent.gate import voiding
 from reticent.gate.noise import NoiseSource
 from reticent.lab.baselines.oracles import experiment
 from reticent.lab.baselines.sequential import Desai, public_rows
@@ -34,10 +34,10 @@ from reticent.lab.bench.workspace import Workspace, encoder_of
 from reticent.lab.data.datasets import Data
 from reticent.lab.data.streams import Stream
 from reticent.labels import Taxonomy
-from reticent.numerics.files import one_writer, write_whole
+from reticent.numerics.files import write_whole
 from reticent.numerics.rows import take
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
-from reticent.released.ledger_file import FILE_NAME
+from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.sensitive.learners import Learner
 
 FORMAT = 2  # of runs/*.json
@@ -175,10 +175,11 @@ def _model(run: Run, data: Data, learner: Learner, place: Workspace, through: bo
 
 def void_unpublished(path: Path) -> None:
     """Voids what was spent on a task that was killed: a benchmark publishes nothing but whole releases."""
-    with one_writer(path), Ledger.open(path) as ledger:
-        for spend in ledger.statement().spends:
-            if spend.voided is None and not spend.published:
-                ledger.void(spend.row, reason="killed before its release")
+    with LedgerFile.open(path) as ledger:
+        spends = ledger.statement().spends
+    for spend in spends:
+        if spend.voided is None and not spend.published:
+            voiding.void(path, spend.row, reason="killed before its release")
 
 
 def _seconds(folder: Any) -> list[float]:

@@ -5,6 +5,7 @@ others, and is tried again the next time.
 """
 
 import contextlib
+import io
 import json
 import multiprocessing
 import os
@@ -118,7 +119,9 @@ def write_tables(specs: Sequence[Spec], folder: Folder) -> None:
         for key, result in results.items()
     ]
     if flat:
-        pq.write_table(pa.Table.from_pylist(flat), folder.path / "results.parquet")
+        stream = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(flat), stream)
+        folder.write("results.parquet", stream.getvalue())
 
 
 class _Pool:
