@@ -224,7 +224,7 @@ def test_statement_files_state_the_same(tmp_path):
         assert f"{number:.4f}" in text
     assert facts["ledger"]["head"] in text
     assert facts["ledger"]["identity"] in text
-    assert all(each["says"] in text for each in facts["assumptions"])
+    assert all(each in text for each in facts["assumptions"])
     assert facts["private"] is False
     assert "NOT PRIVATE" in text
     refused = CliRunner().invoke(app, ["ledger", str(tmp_path), "-o", str(folder / statement_files.TEXT)])

@@ -152,24 +152,24 @@ class Statement:
                 "at_most": {"epsilon": budget.epsilon, "delta": budget.delta},
                 "epsilon_by_tasks_per_person": {str(n): _number(self.if_in(n)) for n in ORDERS_SHOWN},
             },
-            "assumptions": [{"about": about, "says": says} for about, says in self.assumptions().items()],
+            "assumptions": self.assumptions(),
         }
 
-    def assumptions(self) -> dict[str, str]:
+    def assumptions(self) -> list[str]:
         """Returns what the guarantee rests on, one sentence each."""
         budget = self.budget
         change = {
             Adjacency.ADD_OR_REMOVE_ONE: "adding or removing everything one person contributed",
             Adjacency.REPLACE_ONE: "replacing everything one person contributed; the number of examples is public",
         }[budget.adjacency]
-        return {
-            "neighbours": f"Neighbouring data sets differ by {change}.",
-            "contributions": f"One person appears in at most {budget.tasks_per_person} task(s) "
+        return [
+            f"Neighbouring data sets differ by {change}.",
+            f"One person appears in at most {budget.tasks_per_person} task(s) "
             f"and contributes at most {budget.examples_per_person} example(s) to a task. Each name below is a task, "
             "those of tuning and of private accuracy too.",
-            "tasks": "Which task an example belongs to depends on that example alone.",
-            "outside": "Running time, memory use and who may read the raw data are outside the guarantee.",
-        }
+            "Which task an example belongs to depends on that example alone.",
+            "Running time, memory use and who may read the raw data are outside the guarantee.",
+        ]
 
     def text(self) -> str:
         """Returns the statement as text."""
@@ -192,7 +192,7 @@ class Statement:
             *([f"Head        {self.head}"] if self.head else []),
             "",
             "Assumptions",
-            *(f"  - {sentence}" for sentence in self.assumptions().values()),
+            *(f"  - {sentence}" for sentence in self.assumptions()),
             "",
             "Spends" if self.spends else "Spends: none yet",
         ]
