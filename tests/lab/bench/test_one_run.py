@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from reticent.lab.bench.measures import Assigned
 from reticent.lab.bench.one_run import policy_of, result_of
 from reticent.lab.bench.run import Run
 from reticent.lab.bench.workspace import Workspace
+from reticent.lab.data import datasets
 from reticent.lab.data.datasets import Data, MissingData
 from reticent.lab.data.streams import Stream
 from reticent.privacy import events
@@ -523,3 +525,22 @@ def test_a_killed_process_that_trained_minilm_resumes(tmp_path):
     spent = [(row["task"], row["voided"] is None) for row in result["spent"]["ledger"]]
     assert [task for task, counts in spent if counts] == ["task 1", "task 2"]
     assert measured(result) == measured(result_of(wanted, Workspace(tmp_path, tmp_path / "other")))
+
+
+def test_a_folder_that_was_half_removed_is_no_dead_end(tmp_path, monkeypatch):
+    """A manifest without its ledger is refused as a model, and a ledger without releases cannot be loaded."""
+    wanted, data = a_run(adapter="film"), datasets.load(DATA, write_features(tmp_path / "data"))
+    place = Given(tmp_path / "data", tmp_path / "out", data)
+    monkeypatch.setattr(one_run, "encoder_of", lambda _: None)
+    path = place.out / "unfinished" / wanted.digest
+
+    def killed(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    assert one_run._model(wanted, data, rt.Cosine(), place, True).directory.path == path
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            one_run.forget(path)
+    assert (path / "manifest.json").exists()
+    assert one_run._model(wanted, data, rt.Cosine(), place, True).directory.path == path

@@ -134,8 +134,14 @@ def result_of(run: Run, place: Workspace) -> dict[str, Any]:
         },
     }
     if model.path is not None:
-        shutil.rmtree(model.path)
+        forget(Path(model.path))
     return result
+
+
+def forget(path: Path) -> None:
+    """Removes a model directory, its ledger first: killed half-way, what is left is no model."""
+    (path / FILE_NAME).unlink(missing_ok=True)
+    shutil.rmtree(path)
 
 
 def examples_of_a_blurry_class(run: Run, data: Data) -> list[float]:
@@ -166,6 +172,8 @@ def _model(run: Run, data: Data, learner: Learner, place: Workspace, through: bo
         return experiment(learner, policy, budget=run.budget, encoder=encoder)
     path = place.out / "unfinished" / run.digest if through else None
     if path is None or not (path / FILE_NAME).exists():
+        if path is not None and path.exists():
+            shutil.rmtree(path)  # killed while it was made or removed
         return ContinualClassifier(encoder=encoder, labels=policy, learner=learner, budget=run.budget, path=path)
     model = load(path, encoder=encoder, learner=learner)
     model.labels = policy  # a function is not stored
