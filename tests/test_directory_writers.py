@@ -653,3 +653,15 @@ def test_a_model_that_could_not_be_made_says_whether_it_is_there(tmp_path, monke
             classifier(tmp_path).learn_task(X, Y, name="march")
     rt.load(tmp_path).learn_task(X, Y, name="march")
     assert tasks_of(tmp_path) == ["march"]
+
+
+def test_a_ledger_that_cannot_be_read_is_told_by_the_writer(tmp_path, monkeypatch):
+    """A look for names that are nearly equal comes before the writer, and did not say that nothing was spent."""
+    model = classifier(tmp_path).learn_task(X, Y, name="march")
+    monkeypatch.setattr(LedgerFile, "_verify", _no_room)
+    with pytest.raises(errors.StorageError, match=r"Nothing was spent\.$"):
+        model.learn_task(X, Y, name="april")
+    monkeypatch.undo()
+    monkeypatch.setattr(Directory, "statement", lambda self: (_ for _ in ()).throw(errors.StorageError("Unreadable.")))
+    monkeypatch.setattr(Directory, "refuse_second_time", lambda self, name: None)
+    assert model.learn_task(X, Y, name="april").releases[-1].task == "april"

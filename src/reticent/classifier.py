@@ -279,7 +279,11 @@ def _one_of(persons: Any, units: Any) -> Any:
 
 
 def _warn_of_near_name(task: str, directory: Directory) -> None:
-    other = names.near(task, [spend.task for spend in directory.statement().spends if spend.voided is None])
+    try:
+        spends = directory.statement().spends
+    except errors.StorageError:  # the writer will say so, and what was spent
+        return
+    other = names.near(task, [spend.task for spend in spends if spend.voided is None])
     if other is not None:
         warnings.warn(
             f"Task {task!r} has nearly the name of {names.shown(other)!r} in the ledger. If both hold data of the same "
