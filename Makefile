@@ -24,6 +24,10 @@ test-slow: .venv/ready
 assurance: .venv/ready
 	$(BIN)/python -m tests.assurance docs/assurance.md
 
+# Small changes of the code of gate/ and privacy/: does a test notice? Hours; resumable, results in results/mutants.
+mutants: .venv/ready
+	nice $(BIN)/python -m tests.assurance.mutants --workers $(WORKERS)
+
 # A software bill of materials, and known faults of what is installed; it asks the advisory database.
 supply: .venv/ready
 	$(PYTHON) -m venv .venv-supply
