@@ -22,21 +22,25 @@ def ledger() -> Ledger:
     return Ledger.create(None, BUDGET, settings={"encoder": None})
 
 
+def entry(number: int) -> dict[str, str]:
+    return {"file": f"releases/{number:04d}.safetensors", "sha256": f"{number:064x}"}
+
+
 def test_publishing_numbers_the_release_and_records_the_act(ledger):
     first, second = spend(ledger, "march"), spend(ledger, "april")
     asked = []
 
     def write(number):
         asked.append(number)
-        return {"file": f"{number}.safetensors", "digest": "d"}
+        return entry(number)
 
     release = ledger.publish(first, write=write, act="tuned on public data")
-    assert release == {"file": "1.safetensors", "digest": "d"}
+    assert release == entry(1)
     assert ledger.releases == [release]
     assert [act.text for act in ledger.statement().acts] == ["tuned on public data"]
     with pytest.raises(errors.LedgerError, match="published already"):
         ledger.publish(second, write=lambda number: release)
-    assert ledger.publish([second], write=write) == {"file": "2.safetensors", "digest": "d"}
+    assert ledger.publish([second], write=write) == entry(2)
     assert asked == [1, 2]
     assert ledger.publish(spend(ledger, "may")) is None
     assert len(ledger.releases) == 2
@@ -54,7 +58,7 @@ def test_settings_are_recorded_where_they_differ(ledger):
 
 def test_a_copy_has_all_rows_and_its_own_settings_and_files(ledger, tmp_path):
     spend(ledger, "march")
-    files = [{"file": "0001.safetensors", "digest": "d"}]
+    files = [entry(1)]
     ledger.copy_to(tmp_path / "copy", settings={"encoder": "minilm"}, releases=files)
     assert ledger.releases == []
     with Ledger.open(tmp_path / "copy") as copy:
@@ -62,10 +66,7 @@ def test_a_copy_has_all_rows_and_its_own_settings_and_files(ledger, tmp_path):
         assert copy.identity == ledger.identity
         assert copy.settings == {"encoder": "minilm"}
         assert copy.releases == files
-        assert copy.publish(spend(copy, "april"), write=lambda number: {"file": str(number), "digest": "d"}) == {
-            "file": "2",
-            "digest": "d",
-        }
+        assert copy.publish(spend(copy, "april"), write=entry) == entry(2)
 
 
 def test_ledgers_have_an_identity_of_128_bits_and_the_current_format(tmp_path):

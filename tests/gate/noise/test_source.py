@@ -203,11 +203,13 @@ def test_threads_that_share_noise_would_be_noticed():
 def restored_twice(run: Callable[[], bytes]) -> tuple[bytes, bytes]:
     """Runs on in two copies of this process, as a virtual machine that is restored twice from one snapshot.
 
-    By fork of the C library: it copies all memory, and nothing of Python or OpenSSL is told.
+    By fork of the C library: it copies all memory, nothing of Python or OpenSSL is told. Both have one process number.
     """
     read, write = os.pipe()
+    number = os.getpid()
     child = ctypes.PyDLL(None).fork()
     if child == 0:
+        os.getpid = lambda: number
         try:
             os.write(write, run())
         finally:
