@@ -213,6 +213,8 @@ class Selection:
         tests = set().union(*(self._at[mutant.file, mutant.function, line] for line in lines))
         tests |= self._somewhere[mutant.file, mutant.function]
         names = mutant.names if mutant.imports else (mutant.compiled,) if mutant.compiled else ()
+        if not tests:  # a function that is new since what is reached was measured
+            names = (*names, *mutant.function.split("."))
         if _imported(mutant.file) == _WARM:  # its tables are made once, for all tests
             names = (*names, "pieces")
         for name in names:  # what runs at import, or in compiled code, is reached by what mentions its name
@@ -455,9 +457,9 @@ def _report(attempt: Callable[[Mutant, list[str], str], str], mutant: Mutant, te
 
 
 def _poll(child: int, end: float) -> int | None:
-    """Returns the status of a child that has ended, or has had its time."""
+    """Returns the status of a child that has ended, or waits for something that never comes."""
     found, status = os.waitpid(child, os.WNOHANG)
-    if not found and time.monotonic() > end:
+    if not found and time.monotonic() > end and _sleeps(child):
         os.killpg(child, signal.SIGKILL)
         found, status = os.waitpid(child, 0)
     if not found:
@@ -465,6 +467,11 @@ def _poll(child: int, end: float) -> int | None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)  # what it has started
     return status
+
+
+def _sleeps(child: int) -> bool:
+    """Whether a process waits for something; one that only waits for its turn on a busy machine does not."""
+    return Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] != "R"
 
 
 def _outcome(status: int, folder: Path) -> Outcome:

@@ -1,0 +1,126 @@
+"""The privacy statement, row by row and key by key."""
+
+import json
+import math
+
+from reticent import Adjacency, Budget
+from reticent.privacy import accounting, events
+from reticent.privacy.rounding import exact
+from reticent.privacy.statement import Act, Spend, Statement
+
+BUDGET = Budget(epsilon=2.0, delta=1e-5, tasks_per_person=2)
+GAUSSIAN = events.Gaussian(noise_multiplier=8.0)
+LABELS = events.OptimalSelection(epsilon=0.5, delta=1e-6)
+
+
+def spend(row: int, task: str, event: events.Event = GAUSSIAN, **others) -> Spend:
+    return Spend(row=row, at="2026-01-02", task=task, event=event, **{"private": True, **others})
+
+
+def statement(**others) -> Statement:
+    spends = [spend(2, "march", published=True), spend(3, "april", LABELS), spend(4, "may", voided="a slip")]
+    acts = [Act(row=5, at="2026-01-03", text="tuning not covered: by hand"), Act(row=6, at="2026-01-04", text="one")]
+    return Statement(**{"budget": BUDGET, "spends": spends, "acts": acts, "identity": "i", "head": "h", **others})
+
+
+def test_json_has_every_fact():
+    found = statement().json()
+    both = accounting.stream_cost([GAUSSIAN, LABELS], 1e-5, 2)
+    assert found["format"]
+    assert found["version"]
+    assert found["private"] is True
+    assert found["not_covered"] == ["tuning not covered: by hand"]
+    assert found["ledger"] == {"identity": "i", "head": "h"}
+    assert found["budget"] == BUDGET.to_json()
+    assert found["acts"] == [
+        {"row": 5, "at": "2026-01-03", "act": "tuning not covered: by hand"},
+        {"row": 6, "at": "2026-01-04", "act": "one"},
+    ]
+    alone = accounting.epsilon(GAUSSIAN, 1e-5)
+    assert found["rows"][0] == {
+        "row": 2,
+        "at": "2026-01-02",
+        "task": "march",
+        "event": events.to_json(GAUSSIAN),
+        "epsilon": math.ceil(alone * 1e4) / 1e4,
+        "private": True,
+        "published": True,
+        "voided": None,
+    }
+    assert [(row["published"], row["voided"]) for row in found["rows"]] == [
+        (True, None),
+        (False, None),
+        (False, "a slip"),
+    ]
+    totals = found["totals"]
+    assert set(totals) == {"now", "at_most", "epsilon_by_tasks_per_person"}
+    assert totals["now"] == {
+        "epsilon": math.ceil(both.epsilon * 1e4) / 1e4,
+        "delta": 1e-5,
+        "add_or_remove_one": math.ceil(both.epsilon * 1e4) / 1e4,
+        "replace_one": math.ceil(both.replace_one * 1e4) / 1e4,
+        "replace_one_bound": "upper bound",
+    }
+    assert totals["at_most"] == {"epsilon": 2.0, "delta": 1e-5}
+    assert list(totals["epsilon_by_tasks_per_person"]) == ["1", "3", "12"]
+    assert len(found["assumptions"]) == 4
+    json.dumps(found, allow_nan=False)
+
+
+def test_text_has_every_row_with_its_marks():
+    lines = statement().text().splitlines()
+    assert lines[0] == "Privacy statement"
+    assert lines[1:3] == ["", "NOT COVERED: tuning not covered: by hand"]
+    assert "Ledger      i" in lines
+    assert "Head        h" in lines
+    at = lines.index("Spends")
+    assert lines[at - 1] == ""
+    assert lines[lines.index("Assumptions") - 1] == ""
+    assert lines[at + 1].startswith("     2  2026-01-02  march: Gaussian(")
+    assert lines[at + 1].endswith(" alone  [published]")
+    assert lines[at + 2].endswith(" alone")
+    assert lines[at + 3].endswith(" alone  [voided: a slip]")
+    assert lines[at + 4 :] == [
+        "",
+        "Also recorded",
+        "     5  2026-01-03  tuning not covered: by hand",
+        "     6  2026-01-04  one",
+    ]
+    plain = statement(acts=(), head=None, spends=()).text()
+    assert plain.endswith("\n\nSpends: none yet")
+    assert "Ledger" not in plain
+    assert "NOT" not in plain
+
+
+def test_rows_without_privacy_are_marked():
+    found = statement(spends=[spend(2, "march", private=False, published=True)])
+    lines = found.text().splitlines()
+    assert lines[1] == ""
+    assert lines[2].endswith("Do not publish these releases.")
+    assert "alone  [NOT PRIVATE; published]" in found.text()
+    assert found.json()["private"] is False
+    tight = statement(spends=[spend(2, "march")])
+    assert tight.json()["totals"]["now"]["replace_one_bound"] == "tight"
+    assert "(tight) for replace-one" in tight.text()
+    replaced = statement(budget=Budget(epsilon=2.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE))
+    assert "for add-or-remove-one" in replaced.text()
+
+
+def test_prices_are_of_one_spend_by_itself():
+    found = statement()
+    assert found.price(found.spends[0]) == accounting.epsilon(GAUSSIAN, 1e-5)
+    assert found.price(found.spends[1]) == accounting.epsilon(LABELS, 1e-5)
+
+
+def test_exposures_beyond_delta_are_said():
+    """A person in more tasks than the budget says: the chances of exposure add up beyond delta."""
+    event = events.compose(GAUSSIAN, events.Exposure(chance=0.9e-5))
+    found = Statement(budget=Budget(epsilon=2.0, delta=1e-5), spends=[spend(2, "march", event)])
+    assert found._in_tasks(1).startswith("n = 1: epsilon 0.")
+    wider = found.if_in(3, delta=2 * 3 * 1e-5)
+    shown = f"{math.ceil(wider * 1e4) / 1e4:.4f} at delta {exact(2 * 3 * 1e-5)}"
+    assert found._in_tasks(3) == f"n = 3: no bound at this delta, epsilon {shown}"
+    for chance, delta, ends in ((0.16, 0.2, "at delta 0.5"), (0.3, 0.4, "no bound"), (0.3, 0.5, "no bound")):
+        event = events.compose(GAUSSIAN, events.Exposure(chance=chance))
+        found = Statement(budget=Budget(epsilon=2.0, delta=delta), spends=[spend(2, "march", event)])
+        assert found._in_tasks(3).endswith(ends)
