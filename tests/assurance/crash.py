@@ -108,7 +108,7 @@ def _uncovered(model: rt.ContinualClassifier, folder: Path, drawn: int) -> Wrong
         wrong.append(f"the statement says {statement.now.epsilon}")
     kept = {spend.task for spend in statement.spends if spend.voided is None}
     listed = [{"file": f"releases/{n:04d}.safetensors"} for n in range(1, len(model.releases) + 1)]
-    for task, _, has_parameters in store.unlisted(folder, listed):
+    for _, task, _, has_parameters in store.unlisted(folder, listed):
         if has_parameters and task not in kept:
             wrong.append(f"a release of {task} lies in the folder and has no spend")
     return wrong

@@ -2,14 +2,14 @@
 
 import json
 import shutil
+from typing import Any, cast
 
 import pytest
 
 import reticent as rt
 from reticent import errors
-from reticent.released import store
 from reticent.released.contents import read_contents
-from reticent.released.ledger_file import FILE_NAME
+from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from tests.stored import X, Y, classifier, predicts, refuses_to_learn, tasks_of
 
 
@@ -109,9 +109,19 @@ def test_a_damaged_manifest_is_refused(tmp_path, damage):
         rt.load(tmp_path)
 
 
-def test_readers_look_again_while_others_write(tmp_path, monkeypatch):
-    """A release that was written after the ledger was read looks like one that nobody paid for."""
-    classifier(tmp_path).learn_task(X, Y, name="march")
-    looks = iter([[("april", None, True)], []])
-    monkeypatch.setattr(store, "unlisted", lambda folder, listed: next(looks))
+def test_readers_agree_while_others_write(tmp_path, monkeypatch):
+    """Random kills found it: a release written after the ledger was read looked like one that nobody had paid for."""
+    other = classifier(tmp_path).learn_task(X, Y, name="march")
+    opened, tasks = vars(LedgerFile)["open"].__func__, iter(range(9))
+
+    def then_another(kind: type[LedgerFile], *arguments: Any) -> LedgerFile:
+        ledger = opened(kind, *arguments)
+        if kind is LedgerFile:
+            monkeypatch.undo()  # the writer reads, too
+            other.learn_task(X, Y, name=f"task {next(tasks)}")
+            monkeypatch.setattr(LedgerFile, "open", classmethod(then_another))
+        return cast(LedgerFile, ledger)
+
+    monkeypatch.setattr(LedgerFile, "open", classmethod(then_another))
     assert read_contents(tmp_path).problem is None
+    assert next(tasks) == 1  # at the first look

@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,8 @@ def _look(folder: Path) -> Contents:
         if not settings.are_entries(releases) or not (identity is None or settings.is_identity(identity)):
             raise errors.InvalidValue(f"{folder} names a file outside of it, or none. Restore it from a backup.")
         stored = Contents(settings.checked(content), releases, identity)
+    # read before the ledger: what is in the folder by now was paid for before, whatever writers do meanwhile
+    found = () if identity is None else tuple(store.unlisted(folder, releases))
     if not (folder / FILE_NAME).is_file():
         lost = (
             f"{folder} has no ledger ({FILE_NAME}): what was spent on it is unknown. It can predict, but not "
@@ -66,7 +68,7 @@ def _look(folder: Path) -> Contents:
         return replace(stored, problem=lost, ledger=False)
     try:
         with LedgerFile.open(folder) as ledger:
-            if not _belongs(ledger, stored, folder):
+            if not _belongs(ledger, stored, found):
                 return replace(stored, problem=foreign(folder), ledger=False)
             if stored.identity is None:
                 older = f"{folder} was written by an earlier version of reticent. It can predict; to learn, upgrade it"
@@ -79,18 +81,19 @@ def _look(folder: Path) -> Contents:
         return replace(stored, problem=str(error), ledger=False)
 
 
-def _belongs(ledger: LedgerFile, stored: Contents, folder: Path) -> bool:
-    """Whether a ledger is that of the manifest, and knows of every release in the folder."""
+def _belongs(ledger: LedgerFile, stored: Contents, found: Sequence[store.Unlisted]) -> bool:
+    """Whether a ledger is that of the manifest, and knows of every release in the folder that the manifest lacks."""
     if stored.identity is None and ledger.version == FIRST_VERSION:
         return True
     if stored.identity is None:  # an upgrade was killed before its manifest
         return ledger.releases == stored.releases
     if ledger.identity != stored.identity or ledger.releases[: len(stored.releases)] != stored.releases:
         return False
-    found = list(store.unlisted(folder, ledger.releases))  # written by a process that was killed, or listed elsewhere
-    paid = ledger.account.by_task
-    return all(
-        of in (None, ledger.identity) and (task in paid or not has_parameters) for task, of, has_parameters in found
+    published, paid = {entry["file"] for entry in ledger.releases}, ledger.account.by_task
+    return all(  # else written by a process that was killed, or listed elsewhere
+        release.ledger in (None, ledger.identity) and (release.task in paid or not release.has_parameters)
+        for release in found
+        if release.file not in published
     )
 
 

@@ -100,7 +100,8 @@ class LedgerFile:
     @property
     def version(self) -> int:
         """The format of the file."""
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        with explained(self._path):
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
         return int(version)
 
     @property

@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors.numpy
@@ -132,13 +132,23 @@ def read_release(folder: Path, entry: Mapping[str, str], identity: str | None) -
         )
 
 
-def unlisted(folder: Path, listed: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str | None, bool]]:
-    """Yields task, ledger and whether there are parameters, of each release in the folder that is not listed."""
+class Unlisted(NamedTuple):
+    """A release in a folder that is not listed: its file, and what it says of itself."""
+
+    file: str
+    task: str
+    ledger: str | None
+    has_parameters: bool
+
+
+def unlisted(folder: Path, listed: Sequence[Mapping[str, str]]) -> Iterator[Unlisted]:
+    """Yields the releases in the folder that are not listed; one that a writer removes meanwhile is none."""
     for file in _unlisted_files(folder, listed):
-        with readable(file):
-            blob = read_inside(folder, f"{RELEASES}/{file.name}", most=_LARGEST_RELEASE)
+        name = f"{RELEASES}/{file.name}"
+        with readable(file), contextlib.suppress(FileNotFoundError):
+            blob = read_inside(folder, name, most=_LARGEST_RELEASE)
             about = _about(blob)
-            yield about["task"], about.get(_LEDGER), set(tensors.arrays_of(blob)) != {_NAMES}
+            yield Unlisted(name, about["task"], about.get(_LEDGER), set(tensors.arrays_of(blob)) != {_NAMES})
 
 
 def remove_unlisted(folder: Path, listed: Sequence[Mapping[str, str]], identity: str | None) -> None:
