@@ -1,6 +1,8 @@
 import dataclasses
 import enum
+import json
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent import UNKNOWN, LabelSpace, errors
-from reticent.labels import canonical, in_public_order
+from reticent.labels import canonical, in_public_order, labels_from_json, labels_to_json
+from reticent.numerics.reading import json_of
 from reticent.privacy import events
 
 spaces = st.lists(st.text(max_size=3) | st.integers(), unique=True, max_size=8).map(lambda xs: LabelSpace(tuple(xs)))
@@ -118,3 +121,48 @@ def test_tuples_of_many_parts_are_no_labels():
     assert canonical(("a",) * 1_001) is None
     assert canonical((("a", 1.0),) * 300) == (("a", 1),) * 300
     assert time.monotonic() - start < 5
+
+
+simple = st.text() | st.integers(-(2**1_999), 2**1_999) | st.floats(allow_nan=False)
+
+
+@given(st.lists(simple | st.recursive(simple, lambda parts: st.lists(parts, max_size=3).map(tuple), max_leaves=6)))
+def test_labels_are_read_back_as_they_were_written(given_labels):
+    labels = [label for label in map(canonical, given_labels) if label is not None]
+    assert list(labels_from_json(json_of(json.dumps(labels_to_json(labels))))) == labels
+
+
+def test_labels_of_any_allowed_depth_are_read_back():
+    """One that is released and cannot be read would make the whole model unreadable."""
+    label: object = "a"
+    for _ in range(8):
+        label = (label,)
+        assert canonical(label) == label
+        assert labels_from_json(labels_to_json([label])) == (label,)
+    assert canonical((label,)) is None
+    with pytest.raises(errors.InvalidValue, match="less nesting"):
+        labels_from_json(labels_to_json([(label,)]))
+
+
+class Lying(tuple[object, ...]):
+    def __len__(self) -> int:
+        raise RuntimeError("secret")
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("secret")
+
+
+class Failing:
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("secret")
+
+    @__class__.setter
+    def __class__(self, kind: Any) -> None: ...
+
+
+def test_code_of_a_label_is_not_believed():
+    """Where a row holds an object of a program, that one row must not end the learning."""
+    assert canonical(Lying(("a", 1.0))) == canonical((Lying(("a", 1.0)),))[0] == ("a", 1)  # type: ignore[index]
+    assert type(canonical(Lying(("a",)))) is tuple
+    assert canonical(Failing()) is canonical((Failing(),)) is None

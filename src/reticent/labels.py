@@ -38,6 +38,13 @@ def canonical(label: object, levels: int = 8) -> Label | None:
     >>> [canonical(label) for label in ("E10", True, 2.0, 0.5, None, float("nan"), ["list"])]
     ['E10', 1, 2, 0.5, None, None, None]
     """
+    try:
+        return _canonical(label, levels)
+    except Exception:  # of the code of an object that a private row holds
+        return None
+
+
+def _canonical(label: object, levels: int) -> Label | None:
     if isinstance(label, np.generic):
         label = None if isinstance(label, np.datetime64 | np.timedelta64) else label.item()
     if isinstance(label, str):
@@ -50,7 +57,7 @@ def canonical(label: object, levels: int = 8) -> Label | None:
         number = float.__float__(label)
         return None if number != number else int(number) if number.is_integer() else number
     if isinstance(label, tuple) and levels and _is_small(label):
-        parts = tuple(canonical(part, levels - 1) for part in label)
+        parts = tuple(_canonical(part, levels - 1) for part in tuple.__iter__(label))
         return None if any(part is None for part in parts) else parts
     return None
 
@@ -62,10 +69,10 @@ def _is_small(label: tuple[object, ...]) -> bool:
     while waiting:
         part = waiting.pop()
         if isinstance(part, tuple):
-            count += len(part)
+            count += tuple.__len__(part)  # whatever a subclass says
             if count > _MOST_PARTS:
                 return False
-            waiting.extend(part)
+            waiting.extend(tuple.__iter__(part))
     return True
 
 
@@ -80,7 +87,7 @@ def labels_from_json(values: Iterable[Any], levels: int = 8) -> tuple[Label, ...
     >>> labels_from_json(labels_to_json(["E10", 2, ("a", 1)]))
     ('E10', 2, ('a', 1))
     """
-    if not levels or not isinstance(values, list):
+    if levels < 0 or not isinstance(values, list):
         raise errors.InvalidValue("Expected a list of labels, with less nesting.")
     return tuple(labels_from_json(value, levels - 1) if isinstance(value, list) else value for value in values)
 

@@ -2,7 +2,7 @@ import copy
 import dataclasses
 import pickle
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -15,6 +15,7 @@ import pytest
 
 import reticent as rt
 from reticent import encoders, errors
+from reticent.sensitive.persons import first_of_each
 from reticent.sensitive.task import Task
 
 
@@ -121,6 +122,18 @@ NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
 )
 def test_equal_ids_are_one_person(persons):
     assert len(Task(["t"] * len(persons), ["a"] * len(persons), persons)._capped(1).labels) == 1
+
+
+class NoZone(tzinfo):
+    """Its methods raise NotImplementedError."""
+
+
+def test_an_id_that_cannot_be_read_is_missing():
+    """Where a row holds an object of a program, that one row must not end the learning."""
+    without_unit = np.array([5]).view("M8")[0]
+    in_no_zone = datetime(2020, 1, 1, tzinfo=NoZone())  # type: ignore[abstract]
+    persons = [in_no_zone, "x", without_unit, "y"]
+    assert first_of_each(persons, 1) == [1, 3]
 
 
 def test_ids_that_look_alike_are_several_persons():

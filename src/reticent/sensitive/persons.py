@@ -37,8 +37,18 @@ def first_of_each(persons: Sequence[object], examples_per_person: int) -> list[i
 def _key(value: object) -> object:
     """Returns what tells persons apart, or None where the id is missing: persons without one must not share theirs.
 
-    Equal ids are one person's, however they are written: 7, Decimal("7.0"), one instant in two time zones.
+    Equal ids are one person's, however they are written: 7, Decimal("7.0"), one instant in two time zones. An id that
+    fails when it is read is missing: one row must not end the learning of others.
     """
+    try:
+        key = _written(value)
+        hash(key)
+    except Exception:  # of the code of an object that a private row holds
+        return None
+    return key
+
+
+def _written(value: object) -> object:
     if isinstance(value, np.datetime64):
         return _numpy_instant(value)
     name = canonical(value)
