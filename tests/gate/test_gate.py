@@ -1,6 +1,9 @@
 """The gate: nothing is drawn that was not paid for, and nothing is published that was not drawn."""
 
+import time
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +17,7 @@ from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import CountLabels, GaussianSum, SelectLabels
 from reticent.gate.noise import NoiseSource
 from reticent.gate.step import NoisySteps
-from reticent.privacy import accounting, events
+from reticent.privacy import accounting, events, renyi
 from reticent.released.release import Release
 from reticent.sensitive.head import HeadGradients
 from reticent.sensitive.task import Task
@@ -343,13 +346,72 @@ def test_rows_of_a_release_are_not_told_by_a_closed_gate(gate):
 
 
 def test_publishing_ends_a_permit(gate, ledger):
-    permit = gate.spend(events.compose(GAUSSIAN, GAUSSIAN), task="accuracy")
+    permit = gate.spend(GAUSSIAN, task="accuracy")
     permit.draw(GaussianSum(GAUSSIAN), SUMS)
     permit.publish()
     assert [spend.published for spend in ledger.statement().spends] == [True]
     for act in (lambda: permit.draw(GaussianSum(GAUSSIAN), SUMS), permit.publish):
         with pytest.raises(errors.NotPaidFor, match="has its release already"):
             act()
+
+
+def test_publishing_waits_for_all_draws(gate, ledger):
+    permit = gate.spend(events.compose(GAUSSIAN, TRAINING), task="accuracy")
+    steps = permit.draw(NoisySteps(TRAINING, 1.0), gradients())
+    for _ in range(TRAINING.steps):
+        with pytest.raises(errors.NotPaidFor, match="before it is published"):
+            permit.publish()
+        steps(np.zeros(6))
+    with pytest.raises(errors.NotPaidFor, match="before it is published"):
+        permit.publish()
+    permit.draw(GaussianSum(GAUSSIAN), SUMS)
+    permit.publish()
+    assert [spend.published for spend in ledger.statement().spends] == [True]
+
+
+class SlowCounter(Counter[events.Event]):
+    """Gives other threads time between a look and what follows from it."""
+
+    def __getitem__(self, event: events.Event) -> int:
+        found = super().__getitem__(event)
+        time.sleep(0.05)
+        return found
+
+
+def slowly_true(*_: object) -> bool:
+    time.sleep(0.05)
+    return True
+
+
+def by_threads(draw: Callable[[], object]) -> int:
+    """Returns how many of several draws at the same time are not refused."""
+
+    def drawn(_: int) -> bool:
+        try:
+            draw()
+        except errors.NotPaidFor:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as threads:
+        return sum(threads.map(drawn, range(4)))
+
+
+def test_threads_draw_what_was_paid_for_once(gate, monkeypatch):
+    permit = gate.spend(GAUSSIAN, task="march")
+    permit._left = SlowCounter(permit._left)
+    assert by_threads(lambda: permit.draw(GaussianSum(GAUSSIAN), SUMS)) == 1
+
+    runs: list[int] = []
+    monkeypatch.setattr(gates, "number_of_runs", lambda event, *, rng: 1)
+    monkeypatch.setattr(renyi, "spends_no_more", slowly_true)
+
+    def run(permit: RunPermit) -> tuple[float, None]:
+        runs.append(by_threads(lambda: permit.draw(GaussianSum(GAUSSIAN), SUMS)))
+        return 0.0, None
+
+    gate.spend(accounting.private_selection(GAUSSIAN, mean_runs=2), task="tuning").best(run)
+    assert runs == [1]
 
 
 def test_a_release_waits_for_every_permit_of_its_task(gate):

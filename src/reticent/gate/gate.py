@@ -5,6 +5,7 @@ each mechanism of that event once and refuses everything else; only what a permi
 """
 
 import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -164,6 +165,7 @@ class Permit:
       - A release has the event and the `private` flag of its spends.            test_releases_come_from_permits
       - A release before all of its event was drawn is refused: it could hold values without noise.
                                                                                  test_releases_wait_for_their_draws
+      - Threads that share a permit or a run draw each mechanism once.     test_threads_draw_what_was_paid_for_once
     """
 
     def __init__(self, gate: Gate, event: Event, task: str, row: int, private: bool, parts: Counter[Event]) -> None:
@@ -173,6 +175,7 @@ class Permit:
         self._gate, self._parts, self._left = gate, parts, parts.copy()
         self._steps: list[Steps] = []
         self._published = False
+        self._lock = threading.Lock()  # taken after `_check`: a forked child is refused and never waits for it
 
     def __repr__(self) -> str:
         return f"Permit(task={self.task!r}, event={self.event!r})"
@@ -181,6 +184,11 @@ class Permit:
     def has_drawn(self) -> bool:
         """Whether anything was drawn for it."""
         return self._left != self._parts
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether all that was paid for is drawn."""
+        return not any(self._left.values()) and not any(steps.left for steps in self._steps)
 
     def draw(self, mechanism: Mechanism[Value, Released], value: Value) -> Released:
         """Draws one mechanism of the event on sensitive data; what it returns may be published with the release."""
@@ -216,7 +224,7 @@ class Permit:
         """
         self._check()
         permits = self._gate._paying(self.task)
-        if any(permit._left.total() or any(steps.left for steps in permit._steps) for permit in permits):
+        if not all(permit.is_drawn for permit in permits):
             raise errors.NotPaidFor(
                 f"Expected everything that was paid for task {self.task!r} to be drawn before its release: values that "
                 "were not drawn have no noise."
@@ -235,6 +243,11 @@ class Permit:
     def publish(self) -> None:
         """Records that what was drawn is published in another form than a release: a noisy accuracy, tuned settings."""
         self._check()
+        if not self.is_drawn:
+            raise errors.NotPaidFor(
+                f"Expected everything that was paid for {self.task!r} to be drawn before it is published: values that "
+                "were not drawn have no noise."
+            )
         self._gate._ledger.publish(self.row)
         self._published = True
 
@@ -251,11 +264,16 @@ class Permit:
         if event not in self._parts:
             paid = ", ".join(map(_shown, self._parts)) or "nothing"
             raise errors.NotPaidFor(f"{_shown(event)} was not paid for. This permit draws {paid}.")
-        if not self._left[event]:
-            raise errors.NotPaidFor(f"This permit has drawn its {kind} already. Noise is paid for once: spend again.")
-        if any(event == part.training and self._left[part.counts] for part in _labelled(self.event)):
-            raise errors.NotPaidFor("Expected labels to be counted before training: what is not released is left out.")
-        self._left[event] -= 1
+        with self._lock:
+            if not self._left[event]:
+                raise errors.NotPaidFor(
+                    f"This permit has drawn its {kind} already. Noise is paid for once: spend again."
+                )
+            if any(event == part.training and self._left[part.counts] for part in _labelled(self.event)):
+                raise errors.NotPaidFor(
+                    "Expected labels to be counted before training: what is not released is left out."
+                )
+            self._left[event] -= 1
 
     def _check(self) -> None:
         self._gate._refuse_if_closed()
@@ -277,11 +295,12 @@ class RunPermit:
         """Draws the run's mechanism, once."""
         self._permit._check()
         accounting.refuse_fewer_examples(mechanism.event, self._permit._gate.budget)
-        if self._has_drawn or not renyi.spends_no_more(mechanism.event, self._most):
-            raise errors.NotPaidFor(
-                f"{_shown(mechanism.event)} was not paid for. A run draws once, at most {_shown(self._most)}."
-            )
-        self._has_drawn = True
+        with self._permit._lock:
+            if self._has_drawn or not renyi.spends_no_more(mechanism.event, self._most):
+                raise errors.NotPaidFor(
+                    f"{_shown(mechanism.event)} was not paid for. A run draws once, at most {_shown(self._most)}."
+                )
+            self._has_drawn = True
         return self._permit._drawn(mechanism, value)
 
 
