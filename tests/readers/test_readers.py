@@ -360,6 +360,19 @@ def test_arrays_that_declare_more_than_they_hold_are_refused(tmp_path):
         assert grown(refused) < 50
 
 
+@pytest.mark.parametrize(
+    ("kind", "shape", "sentence"),
+    [("<U0", (10**12,), "plain arrays"), ("<U0", (3, 10**12), "plain arrays"), ("<f4", (10**12, 0), "half of this")],
+)
+def test_rows_that_take_no_bytes_are_counted(tmp_path, kind, shape, sentence):
+    header = io.BytesIO()
+    npy.write_array_header_1_0(header, {"shape": shape, "fortran_order": False, "descr": kind})
+    with zipfile.ZipFile(tmp_path / "march.npz", "w") as archive:
+        archive.writestr("x.npy", header.getvalue())
+    with pytest.raises(errors.InvalidValue, match=sentence):
+        read(tmp_path / "march.npz", Columns())
+
+
 def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "_memory", lambda: 1 << 20)
     (tmp_path / "march.npz").write_bytes(bomb((1 << 17, 1), 1 << 20))

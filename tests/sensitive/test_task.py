@@ -306,6 +306,26 @@ def test_a_sequence_that_ends_early_is_read_to_its_end():
     assert Task(Lines(["1;a", "bad", "3;c"]), Lines(["1;x", "2;y", "bad"])).labels == ["x", "y", None]
 
 
+class Uncounted:
+    """A column that remembers whether it was read."""
+
+    was_read = False
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, place: int) -> str:
+        self.was_read = True
+        raise IndexError
+
+
+def test_columns_of_another_length_are_not_read():
+    labels = Uncounted()
+    with pytest.raises(errors.InvalidValue, match="as many labels as inputs"):
+        Task(["a", "b"], labels)
+    assert not labels.was_read
+
+
 def test_what_cannot_be_read_twice_is_refused_without_its_cause():
     assert Task((text for text in "ab"), map(str, range(2))).labels == ["0", "1"]
     with pytest.raises(errors.InvalidValue, match=r"^Expected a column that can be read cell by cell") as refusal:

@@ -14,6 +14,7 @@ from reticent.readers.limits import refuse_too_large
 
 _RATIO = 1032  # no deflated byte becomes more
 _METHODS = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: _RATIO}  # the two that numpy writes
+_ROW = 64  # bytes that a row takes at least, once its label is an object of Python
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -47,13 +48,13 @@ def _array(path: Path, archive: zipfile.ZipFile, name: str, kinds: str, expected
     with archive.open(info) as file:
         shape, _, kind = _HEADERS[npy.read_magic(file)](file)
         size = info.file_size - file.tell()
-    if kind.hasobject or size != math.prod(shape) * kind.itemsize:
+    if kind.hasobject or not kind.itemsize or size != math.prod(shape) * kind.itemsize:
         raise ValueError("no plain array")
     if info.file_size > info.compress_size * _METHODS[info.compress_type] + _RATIO:
         raise ValueError("declares more than it can hold")
     if kind.kind not in kinds:
         refuse_type(path, name, kind, expected)
-    refuse_too_large(path, size)
+    refuse_too_large(path, max(size, (*shape, 1)[0] * _ROW))
     with archive.open(info) as file:
         array: npt.NDArray[Any] = npy.read_array(file, allow_pickle=False)
     return array

@@ -50,8 +50,9 @@ def column_of(name: str, values: Any, inputs: Inputs) -> list[object]:
     kind = getattr(values, "dtype", getattr(values, "type", None))
     if any(map(_UNUSABLE_AS[name], _inner(kind))):
         raise errors.InvalidValue(f"Expected {name} of another type than {str(kind)[:60]}: texts or numbers.")
-    column = _cells(values)
-    if len(column) != len(inputs):
+    agrees = not hasattr(values, "__len__") or len(values) == len(inputs)  # asked before cells take memory
+    column = _cells(values) if agrees else None
+    if column is None or len(column) != len(inputs):
         raise errors.InvalidValue(f"Expected as many {name} as inputs.")
     return column
 
