@@ -2,6 +2,7 @@
 
 import os
 import time
+import tracemalloc
 
 import pytest
 
@@ -24,6 +25,28 @@ def test_only_regular_files_of_limited_size_are_read(tmp_path):
             read_regular(tmp_path / name, most=9)
     assert time.monotonic() - started < 5
     assert read_regular(tmp_path / "link", most=10, link=True) == b"x" * 10
+
+
+def test_a_short_file_takes_little_memory(tmp_path):
+    (tmp_path / "short").write_bytes(b"x" * 10)
+    tracemalloc.start()
+    try:
+        assert read_regular(tmp_path / "short", most=1 << 32) == b"x" * 10
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert read_regular(tmp_path / "short", most=10, first=3) == b"xxx"
+    assert read_regular(tmp_path / "short", most=10, first=30) == b"x" * 10
+
+
+@pytest.mark.posix
+def test_a_file_that_grows_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "growing").write_bytes(b"x" * 10)
+    seen = os.stat(tmp_path / "growing")
+    (tmp_path / "growing").write_bytes(b"x" * 1000)
+    monkeypatch.setattr(os, "fstat", lambda _: seen)
+    with pytest.raises(errors.InvalidValue, match="has grown while it was read"):
+        read_regular(tmp_path / "growing", most=2000)
 
 
 @pytest.mark.posix

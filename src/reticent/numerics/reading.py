@@ -15,15 +15,18 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows has none
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def read_regular(file: Path, *, most: int, link: bool = False) -> bytes:
+def read_regular(file: Path, *, most: int, link: bool = False, first: int | None = None) -> bytes:
     """Reads a regular file; refuses a folder, device, FIFO or link, and what is larger than `most` bytes.
 
-    Guarantees: it neither waits nor allocates for what it refuses.     test_only_regular_files_of_limited_size_are_read
+    Guarantees:
+      - It neither waits nor allocates for what it refuses.             test_only_regular_files_of_limited_size_are_read
+      - It allocates what the file holds, however much is allowed.      test_a_short_file_takes_little_memory
 
     Args:
         file: What to read.
         most: Bytes.
         link: Whether a link is followed, as for a file that the user has named.
+        first: How many bytes to read from its beginning; all of it by default.
 
     Example:
         >>> import tempfile
@@ -40,19 +43,21 @@ def read_regular(file: Path, *, most: int, link: bool = False) -> bytes:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise errors.InvalidValue(f"Expected a regular file: {file}.")
-        content = stream.read(most + 1) if found.st_size <= most else None
-    if content is None or len(content) > most:
-        raise errors.InvalidValue(f"Expected at most {most:,} bytes in {file.name}.")
+        if found.st_size > most:
+            raise errors.InvalidValue(f"Expected at most {most:,} bytes in {file.name}.")
+        content = stream.read(found.st_size + 1 if first is None else min(first, found.st_size))
+    if len(content) > found.st_size:
+        raise errors.InvalidValue(f"{file.name} has grown while it was read. Try again.")
     return content
 
 
-def read_inside(folder: Path, name: str, *, most: int) -> bytes:
+def read_inside(folder: Path, name: str, *, most: int, first: int | None = None) -> bytes:
     """Reads a file of a folder as `read_regular` does; no folder on the way may be a link."""
     parts = Path(name).parts
     for depth in range(1, len(parts)):
         if folder.joinpath(*parts[:depth]).is_symlink():
             raise errors.InvalidValue(f"Expected a folder and not a link: {folder.joinpath(*parts[:depth])}.")
-    return read_regular(folder / name, most=most)
+    return read_regular(folder / name, most=most, first=first)
 
 
 def json_of(text: bytes | str) -> Any:

@@ -117,7 +117,7 @@ def read_release(folder: Path, entry: Mapping[str, str], identity: str | None) -
     blob = _read(folder, entry, most=_LARGEST_RELEASE)
     file = folder / entry["file"]
     with readable(file):
-        about = _about(blob)
+        about = _header(blob).about
         if _LEDGER in about and about[_LEDGER] != identity:  # format 3 did not say
             raise errors.InvalidValue(f"{file} belongs to another ledger. Restore it from a backup.")
         parameters = tensors.arrays_of(blob)
@@ -146,9 +146,8 @@ def unlisted(folder: Path, listed: Sequence[Mapping[str, str]]) -> Iterator[Unli
     for file in _unlisted_files(folder, listed):
         name = f"{RELEASES}/{file.name}"
         with readable(file), contextlib.suppress(FileNotFoundError):
-            blob = read_inside(folder, name, most=_LARGEST_RELEASE)
-            about = _about(blob)
-            yield Unlisted(name, about["task"], about.get(_LEDGER), set(tensors.arrays_of(blob)) != {_NAMES})
+            about, names = _header_in(folder, name)
+            yield Unlisted(name, about["task"], about.get(_LEDGER), names != {_NAMES})
 
 
 def remove_unlisted(folder: Path, listed: Sequence[Mapping[str, str]], identity: str | None) -> None:
@@ -160,10 +159,7 @@ def remove_unlisted(folder: Path, listed: Sequence[Mapping[str, str]], identity:
         remove_drafts(folder / RELEASES)
         for file in _unlisted_files(folder, listed):
             with readable(file):
-                mine = (
-                    _about(read_inside(folder, f"{RELEASES}/{file.name}", most=_LARGEST_RELEASE)).get(_LEDGER)
-                    == identity
-                )
+                mine = _header_in(folder, f"{RELEASES}/{file.name}").about.get(_LEDGER) == identity
             if mine:
                 remove([file])
 
@@ -174,12 +170,16 @@ def _unlisted_files(folder: Path, listed: Sequence[Mapping[str, str]]) -> list[P
     return [folder / RELEASES / name for name in names if f"{RELEASES}/{name}" not in known]
 
 
-def _about(blob: bytes) -> dict[str, str]:
-    """What the header of a release says."""
-    about = tensors.header_of(blob)
-    if not {"task", "event", "private"} <= set(about):
+def _header_in(folder: Path, name: str) -> tensors.Header:
+    """The header of a file that nobody vouches for: its arrays are not read."""
+    return _header(read_inside(folder, name, most=_LARGEST_RELEASE, first=tensors.HEADER_BYTES))
+
+
+def _header(blob: bytes) -> tensors.Header:
+    header = tensors.header_of(blob)
+    if not {"task", "event", "private"} <= set(header.about):
         raise ValueError("Expected the header of a release.")
-    return about
+    return header
 
 
 def _read(folder: Path, entry: Mapping[str, str], *, most: int) -> bytes:

@@ -1,6 +1,6 @@
 """The inside of a release file: a header of a limited size, then arrays of plain numbers."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 import safetensors
@@ -9,13 +9,21 @@ import safetensors.numpy
 from reticent.numerics.reading import MEGABYTE, json_of
 
 _LONGEST_HEADER = 8 * MEGABYTE
+HEADER_BYTES = 8 + _LONGEST_HEADER  # with its length before it
 _MOST_ARRAYS = 10_000
 _ABOUT = "__metadata__"
 _KINDS = frozenset({"F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "BOOL"})
 
 
-def header_of(blob: bytes) -> dict[str, str]:
-    """Returns what the header says of the release; refuses, with a ValueError, what no release has."""
+class Header(NamedTuple):
+    """What a header says of the release, and the names of the arrays."""
+
+    about: dict[str, str]
+    names: frozenset[str]
+
+
+def header_of(blob: bytes) -> Header:
+    """Returns the header, of a file or of its first HEADER_BYTES; refuses, with a ValueError, what no release has."""
     length = int.from_bytes(blob[:8], "little")
     if len(blob) < 8 or length > min(_LONGEST_HEADER, len(blob) - 8):
         raise ValueError("Expected a shorter header.")
@@ -25,8 +33,7 @@ def header_of(blob: bytes) -> dict[str, str]:
         raise ValueError("Expected arrays of numbers.")
     if not all(isinstance(value, str) for value in about.values()):
         raise ValueError("Expected texts.")
-    found: dict[str, str] = about
-    return found
+    return Header(about, frozenset(header))
 
 
 def arrays_of(blob: bytes) -> dict[str, npt.NDArray[Any]]:
