@@ -84,7 +84,7 @@ class Directory:
         path: The folder; None keeps everything in memory.
         policy: Where labels come from; a function that maps labels is not stored.
         model: What was released so far.
-        settings: What the manifest says beside releases: budget, policy, public labels, rule, learner, encoder.
+        settings: Budget, policy, public labels, rule, learner, encoder.
         identity: Of the ledger.
     """
 
@@ -280,7 +280,6 @@ class Directory:
             if wanted != self.settings:
                 ledger.set(wanted)
                 self.settings = wanted
-                self._write_manifest()
             if rule != self.model.rule:
                 self.model = replace(self.model, rule=rule)
 
@@ -291,7 +290,7 @@ class Directory:
             path: The new folder.
             settings: Settings that differ there.
         """
-        with self._one_writer() as ledger, new_folder(Path(path)) as folder:
+        with self._one_writer() as ledger, new_folder(Path(path), copy=True) as folder:
             wanted = plain({**self.settings, **(settings or {})})
             wanted["public_labels"] = store.write_labels(folder, self.model.public, policies.remap_to_json(self.policy))
             numbered = enumerate(self.model.releases, start=1)
@@ -317,8 +316,10 @@ class Directory:
                 yield self._ledger
                 return
             with self._one_process(self.path) as ledger:
-                self._ledger = ledger
+                self._ledger, before = ledger, ledger.account.rows
                 yield ledger
+                if ledger.account.rows > before:
+                    self._write_manifest()
         finally:
             if self.path is not None and self._ledger is not None:
                 self._known, self._ledger = self._ledger.account, None
@@ -390,11 +391,10 @@ class Directory:
         self.model = model
         if entry is not None:
             self._releases.append(entry)
-            self._write_manifest()
         return model
 
     def _write_manifest(self) -> None:
-        if self.path is not None:
-            content = {"identity": self._identity, **self.settings, "releases": self._releases}
-            with contextlib.suppress(errors.StorageError):  # the ledger says the same: the next is derived from it
-                store.write_manifest(self.path, content)
+        account = self._known if self._ledger is None else self._ledger.account
+        about = {"identity": self._identity, "head": account and account.head}
+        with contextlib.suppress(errors.StorageError):  # the ledger says the same: the next one is derived from it
+            store.write_manifest(self.path or Path(), {**about, **self.settings, "releases": self._releases})

@@ -123,5 +123,27 @@ def test_what_is_no_anchor_is_refused(tmp_path, text):
     (tmp_path / "anchor.json").write_text(text, encoding="latin-1")
     with pytest.raises(errors.InvalidValue, match=r"anchor\.json"):
         anchor.read(tmp_path / "anchor.json")
-    with pytest.raises(errors.InvalidValue, match="cannot be read"):
+    with pytest.raises(errors.InvalidValue, match="Cannot read the anchor"):
         anchor.read(tmp_path / "missing.json")
+
+
+def test_anchors_replace_anchors_alone(folder, keys, tmp_path):
+    """A mistyped name must not cost a ledger, a file of data or a signature."""
+    note = of(folder)
+    (tmp_path / "data.csv").write_text("a,b")
+    with LedgerFile.open(folder) as ledger:
+        for file, sentence in (
+            (folder / FILE_NAME, "is not an anchor"),
+            (folder / f"{FILE_NAME}-wal", "belongs to a model"),
+            (folder / "releases" / "0009.safetensors", "belongs to a model"),
+            (tmp_path / "data.csv", "is not an anchor"),
+            (tmp_path, "Cannot read the anchor"),
+        ):
+            with pytest.raises(errors.InvalidValue, match=sentence):
+                anchor.replace(file, note, ledger)
+        signed = note.signed_by(keys[0])
+        anchor.replace(tmp_path / "anchor.json", signed, ledger)
+        with pytest.raises(errors.InvalidValue, match="is signed"):
+            anchor.replace(tmp_path / "anchor.json", note, ledger)
+        anchor.replace(tmp_path / "anchor.json", signed, ledger)
+    assert (tmp_path / "data.csv").read_text() == "a,b"

@@ -125,3 +125,21 @@ def test_readers_agree_while_others_write(tmp_path, monkeypatch):
     monkeypatch.setattr(LedgerFile, "open", classmethod(then_another))
     assert read_contents(tmp_path).problem is None
     assert next(tasks) == 1  # at the first look
+
+
+def test_an_older_ledger_is_noticed_where_it_published_no_file(tmp_path):
+    """A noisy accuracy leaves no release in the folder; the manifest knows how far the ledger had come."""
+    folder = tmp_path / "model"
+    model = classifier(folder).learn_task(X, Y, name="march")
+    yesterday = (folder / FILE_NAME).read_bytes()
+    model.private_score(X, Y, epsilon=1.0, name="test")
+    (folder / FILE_NAME).write_bytes(yesterday)
+    assert refuses_to_learn(folder, "does not belong to its releases")
+    with pytest.raises(errors.LedgerError, match="does not belong"):
+        rt.load(folder).private_score(X, Y, epsilon=1.0, name="test")
+
+
+def test_a_killed_copy_is_not_built_upon(tmp_path):
+    (tmp_path / "model" / "releases").mkdir(parents=True)
+    with pytest.raises(errors.InvalidValue, match="holds releases without a ledger"):
+        classifier(tmp_path / "model").learn_task(X, Y, name="march")

@@ -235,8 +235,11 @@ def report(
     Example: `reticent report results/`
     """
     from reticent.released import store
+    from reticent.released.contents import refuse_own
     from reticent.released.ledger_file import FILE_NAME
 
+    if out is not None:
+        refuse_own(out)
     if any((folder / name).exists() for name in (store.MANIFEST, FILE_NAME)):
         text, statement = _model_page(folder)
     else:

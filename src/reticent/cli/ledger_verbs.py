@@ -40,19 +40,22 @@ def ledger(
     if key is not None and (check is None) == (anchor is None):
         raise errors.InvalidValue("Expected --key with either --check or --anchor.")
     refuse_foreign(folder)
+    if check is not None:
+        noted = anchors.read(check)
+        if key is not None:
+            noted.verify(key)
+        elif noted.signature is not None:
+            typer.echo("The signature of the anchor was not verified: give the public key with --key.", err=True)
+        with LedgerFile.open(folder) as book:
+            anchors.check(book, noted)
     if void is not None:
         from reticent.gate import voiding
 
         voiding.void(folder, void, reason=reason)
     with LedgerFile.open(folder) as book:
-        if check is not None:
-            noted = anchors.read(check)
-            if key is not None:
-                noted.verify(key)
-            anchors.check(book, noted)
         if anchor is not None:
             note = anchors.of(book)
-            anchors.write(anchor, note if key is None else note.signed_by(key))
+            anchors.replace(anchor, note if key is None else note.signed_by(key), book)
         statement = book.statement()
     if output is not None:
         from reticent.report import statement_files
@@ -75,11 +78,14 @@ def upgrade(
 
 
 def anchored(folder: Path, file: Path) -> None:
-    """Refuses a ledger that does not continue the anchor, where there is one, and writes it anew."""
+    """Refuses a ledger that does not continue the anchor, and writes it anew; only a new ledger may have none."""
     from reticent.released import anchor as anchors
     from reticent.released.ledger_file import LedgerFile
 
     with LedgerFile.open(folder) as book:
-        if file.exists():
-            anchors.check(book, anchors.read(file))
-        anchors.write(file, anchors.of(book))
+        if not file.exists() and book.account.spends:
+            raise errors.InvalidValue(
+                f"No anchor at {file}, and the ledger has spends already. Make one first: reticent ledger {folder} "
+                f"--anchor {file}"
+            )
+        anchors.replace(file, anchors.of(book), book)

@@ -199,14 +199,17 @@ def predict(
     learner: Again = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict labels from releases alone: one row for each example, in their order; what cannot be read is <unknown>.
+    """Predict labels from releases alone: one row for each example, in their order; what cannot be read is UNKNOWN.
 
     Example: `reticent predict new.csv --model model/ --text note -o out.csv`
     """
     from reticent.readers import Columns, read
+    from reticent.released.contents import refuse_own
     from reticent.report.csv_output import write_csv
 
-    if output is None and not as_json:
+    if output is not None:
+        refuse_own(output)
+    elif not as_json:
         raise errors.InvalidValue("Expected a place for the predictions: -o FILE.csv, or --json.")
     classifier = _loaded(model, encoder, learner)
     examples = read(source, Columns(text=text, image=image, features=_list(features)), labelled=False)

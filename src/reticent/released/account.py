@@ -57,6 +57,11 @@ class Account:
         """The budget that the ledger was made with."""
         return Budget.from_json(dict(self.first or {}))
 
+    @property
+    def head(self) -> dict[str, int | str]:
+        """How far the ledger has come, as a manifest notes it."""
+        return {"row": self.rows, "hash": self.chain}
+
     def link(self, kind: str, text: str) -> str:
         """Returns the hash that the next row has if nobody changed it."""
         return hashlib.sha256(json.dumps([self.chain, self.rows + 1, kind, text]).encode()).hexdigest()

@@ -1,8 +1,8 @@
 """Anchors: a note of a ledger's last row, kept elsewhere, that shows later whether the ledger still continues it.
 
 A hash chain by itself shows edits that do not recompute it. Whoever can write the file can recompute it, cut off its
-end, or put the whole folder back from a backup. None of that gets past an anchor that lies where they cannot write; a
-signature lets it travel with the model.
+end, or put the whole folder back from a backup. None of that gets past the latest anchor, kept where they cannot
+write. A signature shows that an anchor was not forged; that it is the latest one, it does not show.
 """
 
 import base64
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from reticent import errors
 from reticent.numerics.files import write_whole
-from reticent.released import store
+from reticent.released.contents import refuse_own
 from reticent.released.ledger_file import LedgerFile
 
 _FORMAT = 1
@@ -88,23 +88,42 @@ def check(ledger: LedgerFile, anchor: Anchor) -> None:
 
 
 def write(file: str | os.PathLike[str], anchor: Anchor) -> None:
-    """Writes an anchor, in place of the one before."""
+    """Writes an anchor, in place of the file before."""
+    refuse_own(Path(file))
     content = {"anchor": _FORMAT, **vars(anchor)}
     write_whole(Path(file), json.dumps(content, indent=1) + "\n")
+
+
+def replace(file: str | os.PathLike[str], anchor: Anchor, ledger: LedgerFile) -> None:
+    """Writes an anchor of a ledger; one that is there must be continued by it, and a signed one by a signed one."""
+    if Path(file).exists():
+        before = read(file)
+        check(ledger, before)
+        if before.signature is not None and anchor.signature is None:
+            raise errors.InvalidValue(f"{file} is signed. Replace it with --key, or choose another file.")
+    write(file, anchor)
 
 
 def read(file: str | os.PathLike[str]) -> Anchor:
     """Reads an anchor."""
     path = Path(file)
-    with store.readable(path):
+    try:
         with open(path, "rb") as stream:
-            content = json.loads(stream.read(_MOST_BYTES))
+            blob = stream.read(_MOST_BYTES)
+    except OSError as error:
+        raise errors.InvalidValue(f"Cannot read the anchor {path}: {error.strerror}.") from error
+    try:
+        content = json.loads(blob)
         if content["anchor"] != _FORMAT:
             raise errors.InvalidValue(f"{path} was written by a newer version. Update reticent.")
         identity, row, head, signature = (content[name] for name in ("identity", "row", "head", "signature"))
         if not (isinstance(identity, str) and isinstance(head, str) and isinstance(row, int) and row > 0):
             raise ValueError("not an anchor")
         return Anchor(identity=identity, row=row, head=head, signature=None if signature is None else str(signature))
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        if isinstance(error, errors.ReticentError):
+            raise
+        raise errors.InvalidValue(f"{path} is not an anchor of `reticent ledger --anchor`.") from error
 
 
 def _key(file: str | os.PathLike[str], loaders: tuple[object, ...], **options: None) -> object:

@@ -28,6 +28,7 @@ class Contents:
         releases: File and digest of each release.
         identity: Of the ledger.
         problem: Why nothing may be learned.
+        head: Row and hash that the ledger had reached when the manifest was written, if it says so.
         ledger: Whether the ledger belongs to these releases.
         account: What the rows of the ledger add up to, verified.
     """
@@ -36,6 +37,7 @@ class Contents:
     releases: list[dict[str, str]]
     identity: str | None
     problem: str | None = None
+    head: tuple[int, str] | None = None
     ledger: bool = True
     account: Account | None = None
 
@@ -57,7 +59,9 @@ def _look(folder: Path) -> Contents:
         releases, identity = content["releases"], content["identity"]
         if not settings.are_entries(releases) or not (identity is None or settings.is_identity(identity)):
             raise errors.InvalidValue(f"{folder} names a file outside of it, or none. Restore it from a backup.")
-        stored = Contents(settings.checked(content), releases, identity)
+        head = content.get("head")
+        reached = None if head is None else (int(head["row"]), str(head["hash"]))
+        stored = Contents(settings.checked(content), releases, identity, head=reached)
     # read before the ledger: what is in the folder by now was paid for before, whatever writers do meanwhile
     found = () if identity is None else tuple(store.unlisted(folder, releases))
     if not (folder / FILE_NAME).is_file():
@@ -89,6 +93,8 @@ def _belongs(ledger: LedgerFile, stored: Contents, found: Sequence[store.Unliste
         return ledger.releases == stored.releases
     if ledger.identity != stored.identity or ledger.releases[: len(stored.releases)] != stored.releases:
         return False
+    if stored.head is not None and ledger.head_at(stored.head[0]) != stored.head[1]:  # an older copy
+        return False
     published, paid = {entry["file"] for entry in ledger.releases}, ledger.account.by_task
     return all(  # else written by a process that was killed, or listed elsewhere
         release.ledger in (None, ledger.identity) and (release.task in paid or not release.has_parameters)
@@ -107,6 +113,16 @@ def refuse_foreign(folder: Path) -> None:
             raise errors.LedgerError(found.problem or foreign(folder))
 
 
+def refuse_own(file: Path) -> None:
+    """Refuses to write anything else in place of a file of a model directory."""
+    folder = file.absolute().parent
+    own = file.name.startswith((FILE_NAME, store.MANIFEST, store.LABELS, files.LOCK)) and (folder / FILE_NAME).exists()
+    if own or (folder.name == store.RELEASES and (folder.parent / FILE_NAME).exists()):
+        raise errors.InvalidValue(f"{file} belongs to a model. Choose another file.")
+    if file.is_dir():
+        raise errors.InvalidValue(f"{file} is a folder. Choose a file.")
+
+
 def _manifest(folder: Path) -> dict[str, Any]:
     """Returns the manifest, or what the ledger says where a crash left none."""
     if (folder / store.MANIFEST).exists() or not (folder / FILE_NAME).is_file():
@@ -118,8 +134,13 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """Makes a folder for a new model, for one writer; refuses one that holds a model or a ledger."""
+def new_folder(folder: Path, *, copy: bool = False) -> Iterator[Path]:
+    """Makes a folder for a new model, for one writer; refuses one that holds a model or a ledger.
+
+    Args:
+        folder: May be there, without a model in it.
+        copy: Whether releases are copied to it: those of a copy that was killed are then written over.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -130,6 +151,10 @@ def new_folder(folder: Path) -> Iterator[Path]:
                 if any((folder / name).exists() for name in (store.MANIFEST, FILE_NAME)):
                     raise errors.InvalidValue(
                         f"{folder} holds a model already. Continue with load(path), or choose another path."
+                    )
+                if not copy and (folder / store.RELEASES).exists():
+                    raise errors.InvalidValue(
+                        f"{folder} holds releases without a ledger, like a killed copy. Remove it, or choose another."
                     )
                 files.remove_drafts(folder)
             yield folder
