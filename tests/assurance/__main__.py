@@ -42,6 +42,13 @@ def source() -> str:
     return digest.hexdigest()
 
 
+def commit() -> str:
+    """Returns the commit that is checked out, or a question mark outside of a repository."""
+    words = ["git", "rev-parse", "--short", "HEAD"]
+    found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "?"
+
+
 def measured(name: str, of: str) -> dict[str, object]:
     """Returns what a part found: as stored of the same source, or measured now in a process of its own."""
     file = RESULTS / f"{name}.json"
@@ -63,7 +70,7 @@ def measured(name: str, of: str) -> dict[str, object]:
     minutes = (time.monotonic() - start) / 60
     print(f"{name}: exit {done.returncode} after {minutes:.1f} minutes", file=sys.stderr, flush=True)
     parts = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else None
-    found: dict[str, object] = {"source": of, "minutes": minutes, "parts": parts}
+    found: dict[str, object] = {"source": of, "commit": commit(), "minutes": minutes, "parts": parts}
     if parts is not None:
         file.write_text(json.dumps(found))
     return found
@@ -75,18 +82,19 @@ def page(found: dict[str, dict[str, object]]) -> tuple[str, bool]:
     for name, result in found.items():
         parts = result["parts"]
         if not isinstance(parts, list):
-            rows.append(f"| {name} | **did not finish** | {result['minutes']:.1f} |")
+            rows.append(f"| {name} | **did not finish** | {result['minutes']:.1f} | {result['commit']} |")
             held = False
             continue
         for number, fields in enumerate(parts):
             part = Part(**{key: _tuples(value) for key, value in fields.items()})
             minutes = f"{result['minutes']:.1f}" if number == 0 else "with the above"
-            rows.append(f"| {part.title} | {'held' if part.passed else '**did not hold**'} | {minutes} |")
+            held_or_not = "held" if part.passed else "**did not hold**"
+            rows.append(f"| {part.title} | {held_or_not} | {minutes} | {result['commit']} |")
             sections.append(part.markdown())
             held &= part.passed
     today = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
     made = f"Measured {today} with Python {platform.python_version()} on {platform.system()}, {os.cpu_count()} cores."
-    table = "\n".join(["| attack | promises | minutes |", "|---|---|---|", *rows])
+    table = "\n".join(["| attack | promises | minutes | commit |", "|---|---|---|---|", *rows])
     return "\n".join([INTRODUCTION, f"{made}\n", f"{table}\n", *sections]), held
 
 
