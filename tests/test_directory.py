@@ -1,7 +1,10 @@
 """A model directory as an object: the loop, settings, and copies."""
 
+import math
 import os
 import shutil
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -9,9 +12,14 @@ import pytest
 import reticent as rt
 from reticent import errors
 from reticent.directory import Directory, learn
+from reticent.encoders.adapters import last_layer
 from reticent.gate.ledger import Ledger
+from reticent.gate.mechanisms import GaussianSum
+from reticent.privacy import events
 from reticent.released.account import Account
+from reticent.released.aggregate import median
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
+from reticent.released.release import Release
 from reticent.sensitive.task import Task
 from tests.stored import BUDGET, LABELS, X, Y, classifier, tasks_of
 
@@ -53,6 +61,39 @@ def test_a_learner_of_another_kind_is_refused(tmp_path):
     with pytest.raises(errors.InvalidValue, match="Start a new model"):
         rt.load(tmp_path, learner=rt.PeftEnsemble())
     assert [spend.task for spend in rt.load(tmp_path).statement().spends] == ["march"]
+
+
+def test_heads_keep_the_length_of_their_features(tmp_path):
+    learner = rt.PeftEnsemble(adapter=last_layer, task_size=40, epochs=1, rate=0.5)
+    model = classifier(tmp_path, learner=learner).learn_task(X, Y, name="march")
+    model.learner = replace(learner, length=2.0)
+    with pytest.raises(errors.InvalidValue, match="learner with the length that this model's releases have"):
+        model.learn_task(X, Y, name="april")
+    model.learner = replace(learner, aggregate=median, task_size=30)
+    model.learn_task(X, Y, name="april")
+    assert tasks_of(tmp_path) == ["march", "april"]
+
+
+class Careless(rt.Cosine):
+    """Releases what the rule of its parent cannot read."""
+
+    def learn_task(self, task: Task, *rest: Any, **facts: Any) -> Release:
+        event, gate = events.Gaussian(noise_multiplier=50.0), facts["gate"]
+        permit = gate.spend(event, task=gate.admit(task).name)
+        sums = permit.draw(GaussianSum(event), np.zeros(2, np.int64)).reshape(1, 2) + math.nan
+        return cast(Release, permit.release(parameters={"rows": np.zeros(1, np.int32), "sums": sums, "noise": sums[0]}))
+
+
+def test_a_release_that_cannot_be_read_back_is_not_published(tmp_path):
+    model = classifier(tmp_path).learn_task(X, Y, name="march")
+    model.learner = Careless()
+    with pytest.raises(errors.InvalidValue, match=r"'april' does not fit .* It was not published: correct the learner"):
+        model.learn_task(X, Y, name="april")
+    assert tasks_of(tmp_path) == ["march"]
+    assert [spend.published for spend in model.statement().spends] == [True, False]
+    model.learner = rt.Cosine()
+    model.learn_task(X, Y, name="may")
+    assert tasks_of(tmp_path) == ["march", "may"]
 
 
 def test_path_and_labels_stay(tmp_path):

@@ -245,12 +245,7 @@ class Directory:
 
     def refuse_other_rule(self, rule: Rule) -> None:
         """Refuses a rule that cannot read what was released."""
-        stored, given = self.settings["rule"].get("kind"), rule.to_json().get("kind")
-        if stored != given and any(release.parameters for release in self.model.releases):
-            raise errors.InvalidValue(
-                f"Expected a learner whose releases are combined by the rule {stored!r}, as those of this model are; "
-                f"got {given!r}. Start a new model for another kind of learner."
-            )
+        wellformed.refuse_other_rule(self.model, self.settings["rule"], plain(rule.to_json()))
 
     def add_labels(self, labels: Iterable[Label]) -> Model:
         """Adds public labels: free, recorded, and safe only if they do not come from the data."""
@@ -277,6 +272,7 @@ class Directory:
             rule = self.model.rule if rule is None else rule
             self.refuse_other_rule(rule)
             wanted = plain({**self.settings, **settings, "rule": rule.to_json()})
+            wellformed.refuse_other_encoder(self.model, self.settings["encoder"], wanted["encoder"])
             if wanted != self.settings:
                 ledger.set(wanted)
                 self.settings = wanted
@@ -386,6 +382,8 @@ class Directory:
 
     def _commit(self, ledger: "Ledger", release: Release, rows: list[int], *, act: str | None = None) -> Model:
         model, folder, identity = self.model.with_release(release), self.path, self._identity or ""
+        kind, since = self.settings["rule"].get("kind"), len(self.model.releases)
+        wellformed.refuse_malformed(model, kind, since=since, advice="It was not published: correct the learner.")
         write = partial(store.write_release, folder or Path(), release=release, identity=identity)
         entry = ledger.publish(rows, write=None if folder is None else write, act=act)
         self.model = model

@@ -257,12 +257,12 @@ def test_film_needs_an_encoder_and_says_so_before_it_spends():
 # --- through an encoder
 
 
-def tiny() -> Any:
+def tiny(width: int = 8) -> Any:
     import torch
 
     torch.manual_seed(0)
-    layers = [torch.nn.Linear(WIDTH, 16), torch.nn.LayerNorm(16), torch.nn.ReLU(), torch.nn.Linear(16, 8)]
-    return wrap(torch.nn.Sequential(*layers), width=8, name="tiny", probe=np.ones(WIDTH, np.float32))
+    layers = [torch.nn.Linear(WIDTH, 16), torch.nn.LayerNorm(16), torch.nn.ReLU(), torch.nn.Linear(16, width)]
+    return wrap(torch.nn.Sequential(*layers), width=width, name="tiny", probe=np.ones(WIDTH, np.float32))
 
 
 @needs_torch
@@ -299,3 +299,50 @@ def test_a_release_holds_adapter_and_head_alone():
     (release,) = model.releases
     sizes = {name: value.size for name, value in release.parameters.items()}
     assert sizes == {"rows": 4, "film.1.weight": 16, "film.1.bias": 16, "head.weight": 32, "head.bias": 4}
+
+
+@needs_torch
+@pytest.mark.parametrize("first", [film, last_layer, lora(rank=2, modules=["0"])])
+def test_another_adapter_or_encoder_is_refused_before_anything_is_spent(first, tmp_path):
+    """Releases of several shapes have no rule: a second one would be paid for and make all of them useless."""
+    learner = rt.PeftEnsemble(adapter=first, task_size=40, epochs=1, rate=0.5)
+    model = classifier(learner=learner, encoder=tiny(), path=tmp_path / "model")
+    x, y = data(["a", "b"], 20)
+    model.learn_task(x, y, name="march")
+    others: list[Any] = [film, last_layer, lora(rank=2, modules=["0"]), lora(rank=3, modules=["0"])]
+    for other in (other for other in others if other != first):
+        model.learner = replace(learner, adapter=other)
+        with pytest.raises(errors.InvalidValue, match="Start a new model for another one"):
+            model.learn_task(x, y, name="april")
+    model.learner, model.encoder = learner, tiny(width=6)
+    with pytest.raises(errors.InvalidValue, match="Expected the encoder of earlier tasks"):
+        model.learn_task(x, y, name="april")
+    assert [spend.task for spend in model.statement().spends] == ["march"]
+    model.encoder = tiny()
+    assert model.learn_task(x, y, name="april").predict(x[:2]).shape == (2,)
+    assert rt.load(tmp_path / "model", encoder=tiny()).predict(x[:2]).shape == (2,)
+
+
+@needs_torch
+def test_an_encoder_of_another_width_is_refused_before_anything_is_spent():
+    """Also where it has no digest that could tell."""
+    learner, ledger = rt.PeftEnsemble(adapter=film, task_size=40, epochs=1, rate=0.5), Ledger.create(None, BUDGET)
+    past = classifier(learner=learner, encoder=tiny()).learn_task(*data(["a"], 20), name="march").releases
+    policy = rt.PublicLabels(list("abcd"))
+    with pytest.raises(errors.InvalidValue, match="an encoder of the same width"):
+        learner.learn_task(
+            Task(*data(["a"], 20), name="april"),
+            policy,
+            known=policy.space,
+            encoder=tiny(width=6),
+            gate=Gate(ledger),
+            past=past,
+        )
+    assert not ledger.statement().spends
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_training_that_diverges_leaves_a_model_that_can_be_read(tmp_path):
+    model = classifier(learner=replace(FAST, learning_rate=1e38), path=tmp_path / "model")
+    model.learn_task(*data(["a", "b"], 20), name="march")
+    assert rt.load(tmp_path / "model").predict(data(["a"], 2)[0]).shape == (2,)

@@ -96,7 +96,7 @@ def train(
     start: Parameters | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """Trains with differential privacy and returns the last parameters.
+    """Trains with differential privacy and returns the last parameters; one that diverged beyond numbers is 0.
 
     Guarantees (add or remove one example):
       - Names, shapes and the number of steps follow from public facts.     test_neighbours_give_the_same_shapes
@@ -118,7 +118,8 @@ def train(
         update(point, mean(point))
         if progress is not None:
             progress(step / training.steps)
-    return split(point, like, np.float32)
+    trained = split(point, like, np.float32)
+    return {name: np.where(np.isfinite(values), values, np.float32(0)) for name, values in trained.items()}
 
 
 def noisy_means(

@@ -64,7 +64,7 @@ class Naive:
     ) -> Release:
         """Trains the model of the task before further."""
         learner = self.learner.resolved(encoder)
-        refuse_untrainable(learner.adapter, encoder)
+        refuse_untrainable(learner.adapter, encoder, past)
         task = gate.admit(task)
         inputs = prepared(learner, task.inputs, encoder, past)
         event = learner.calibrate(events.Public(), gate.budget, rate=learner.rate or 1.0, steps=learner.steps)
@@ -127,7 +127,7 @@ class Desai:
     ) -> Release:
         """Trains the model of the task before further, without raising the buffer's loss; then adds to the buffer."""
         learner = self.learner.resolved(encoder)
-        refuse_untrainable(learner.adapter, encoder)
+        refuse_untrainable(learner.adapter, encoder, past)
         task = gate.admit(task)
         rate, steps = learner.rate or 1.0, learner.steps
         training, memory = self.events(gate.budget, rate=rate, steps=steps)

@@ -1,6 +1,7 @@
 """PEFT Ensemble: one adapter and one head per task, trained with DP-SGD. The paper's, and our version."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -11,14 +12,14 @@ from reticent import errors
 from reticent.encoders.adapters import Adapter, film, last_layer, trainable
 from reticent.encoders.encoder import Encoder
 from reticent.gate.gate import Gate, Permit
-from reticent.gate.step import Gradients
+from reticent.gate.step import Gradients, Parameters
 from reticent.labels import LabelSpace
 from reticent.numerics.progress import Bar
 from reticent.numerics.rows import scaled
 from reticent.policies import Policy
 from reticent.privacy import accounting, events
 from reticent.released.aggregate import Aggregate, argmax
-from reticent.released.ensemble import BIAS, ROWS, WEIGHT, Ensemble, adapter_from_json, adapter_to_json
+from reticent.released.ensemble import BIAS, ROWS, WEIGHT, Ensemble, adapter_from_json, adapter_to_json, adapter_values
 from reticent.released.model import Encode
 from reticent.released.optimizers import Adam
 from reticent.released.release import Past, Release
@@ -154,7 +155,7 @@ class PeftEnsemble:
     ) -> Release:
         """Releases labels as the policy says, then trains an adapter and a head on their examples."""
         learner = self.resolved(encoder)
-        refuse_untrainable(learner.adapter, encoder)
+        refuse_untrainable(learner.adapter, encoder, past)
         task = gate.admit(task)
         inputs = prepared(learner, task.inputs, encoder, past)
         rate, steps = learner.rate or 1.0, learner.steps
@@ -184,11 +185,27 @@ class PeftEnsemble:
 _STORED = ("task_size", "epochs", "rate", "learning_rate", "clip_norm", "length", "decoys", "tuning")
 
 
-def refuse_untrainable(adapter: Adapter | None, encoder: Encode | None) -> None:
-    """Refuses an adapter that has nothing to adapt, before anything is spent or read."""
-    if adapter is None or adapter == last_layer:
-        return
-    AdapterGradients(trainable(_through(encoder).backend), adapter, [], np.zeros(0, np.int64), 1)
+def refuse_untrainable(adapter: Adapter | None, encoder: Encode | None, past: Past = ()) -> None:
+    """Refuses an adapter that has nothing to adapt, or whose values are not like those of earlier tasks.
+
+    That is before anything is spent or read: no rule combines releases of several shapes.
+    """
+    start: Parameters = {}
+    if adapter is not None and adapter != last_layer:
+        start = AdapterGradients(trainable(_through(encoder).backend), adapter, [], np.zeros(0, np.int64), 1).start
+    for release in past:
+        head = release.parameters.get(WEIGHT)
+        if head is not None and (
+            _shapes(release.parameters) != _shapes(start) or (start and head.shape[1:] != start[WEIGHT].shape[1:])
+        ):
+            raise errors.InvalidValue(
+                "Expected the adapter of earlier tasks, on an encoder of the same width: its values have other names "
+                "or shapes here. Start a new model for another one."
+            )
+
+
+def _shapes(parameters: Mapping[str, npt.NDArray[Any]]) -> dict[str, tuple[int, ...]]:
+    return {name: value.shape for name, value in adapter_values(parameters).items()}
 
 
 def prepared(learner: PeftEnsemble, inputs: Any, encoder: Encode | None, past: Past = ()) -> Any:
