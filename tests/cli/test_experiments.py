@@ -27,6 +27,13 @@ def test_attack_json():
     assert {r["epsilon"] for r in facts["curve"]} >= {0.1, 1.0, 8.0}
 
 
+def test_few_games_do_not_say_that_a_leak_is_within_the_bound():
+    shown = reticent("attack", "labels", "--trials", 50, "--trainings", 8).stdout
+    leaking = [line for line in shown.splitlines() if " 1.000 " in line]
+    assert leaking
+    assert not any("within the bound" in line for line in leaking)
+
+
 @pytest.mark.parametrize(
     "arguments", ["--trials 0", "--trainings 0", "--fits 0", "--delta 0", "--epsilon nan", "--plot x.gif"]
 )

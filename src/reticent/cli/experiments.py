@@ -136,7 +136,8 @@ def labels(
         table.add_column(heading)
     for r in results:
         low, high = r.interval
-        verdict = "[bold red]leaks[/]" if r.broken else "[green]within the bound[/]"
+        verdict = "[green]within the bound[/]" if r.accuracy <= r.bound else "too few games to say"
+        verdict = "[bold red]leaks[/]" if r.broken else verdict
         limits = f"{rounded_down(low, 3)} to {rounded_up(high, 3)}"
         table.add_row(r.target, r.game, f"{r.accuracy:.3f}", limits, rounded_up(r.bound, 3), verdict)
     terminal = console()

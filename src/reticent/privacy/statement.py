@@ -214,7 +214,7 @@ class Statement:
         reached = self.if_in(n)
         if math.isfinite(reached):
             return f"n = {n}: epsilon {rounded_up(reached)}"
-        more = min(2 * n * self.budget.delta, 0.5)
+        more = min(float(f"{2 * n * self.budget.delta:.6g}"), 0.5)  # printed, so without the noise of float64
         wider = self.if_in(n, delta=more) if more > self.budget.delta else math.inf
         if math.isinf(wider):
             return f"n = {n}: no bound"
