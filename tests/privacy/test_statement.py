@@ -131,7 +131,7 @@ def test_tasks_without_a_bound_are_said_in_words():
     joint = planning.joint_gaussian(budget, 0.1)
     statement = Statement(budget=budget, spends=[spent(joint)])
     wider = rounded_up(accounting.epsilon(accounting.repeat(joint, 3), 6e-5))
-    shown = f"n = 3: no bound at this delta, epsilon {wider} at delta {exact(6 * 1e-5)}, "
+    shown = f"n = 3: no bound at this delta, epsilon {wider} at delta 6e-05, "
     assert f"n = 1: epsilon 1.0000, {shown}" in statement.text()
     assert "infinity" not in statement.text()
     assert statement.json()["totals"]["epsilon_by_tasks_per_person"]["3"] is None
