@@ -391,6 +391,29 @@ def test_a_function_that_remembers_is_refused_before_the_spend():
     assert model.statement().spends == ()
 
 
+class SumSoFar:
+    """Remembers rows of numbers, and fails on texts."""
+
+    width = 2
+
+    def __init__(self) -> None:
+        self.total = np.zeros(2)
+
+    def __call__(self, rows: Any) -> np.ndarray:
+        self.total = self.total + np.asarray(rows, dtype=float).sum(axis=0)
+        return np.asarray(rows, dtype=float) + self.total
+
+
+def test_a_function_that_nothing_public_can_be_tried_with_is_refused_before_the_spend():
+    encoder = SumSoFar()
+    model = rt.ContinualClassifier(encoder=encoder, labels=rt.PublicLabels(["a"]), budget=BUDGET)
+    for verb in (model.learn_task, partial(model.private_score, epsilon=0.1)):
+        with pytest.raises(errors.InvalidValue, match=r"probe=\.\.\."):
+            verb([[1.0, 0.0]], ["a"], name="march")
+    assert not encoder.total.any()
+    assert model.statement().spends == ()
+
+
 def test_a_function_without_a_width_is_refused_before_the_spend():
     model = rt.ContinualClassifier(
         encoder=lambda texts: np.array([float(len(t)) for t in texts]), labels=rt.PublicLabels(["a"]), budget=BUDGET

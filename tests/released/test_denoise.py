@@ -104,6 +104,15 @@ def test_many_tasks_are_combined_like_few(shape, monkeypatch):
     assert np.allclose(found, denoise.rank_one(Blocks(sums, noise, labels)), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("second", [[], [0.0]])
+def test_a_strong_block_against_all_others_is_found(second):
+    """The sum of all blocks points away from the strongest one."""
+    whitened = np.array([[[10.0, *second], *[[-1.0, *second]] * 90]])
+    found, weights = denoise.top_eigenvectors(whitened)
+    assert found == pytest.approx([100 + 90])
+    assert np.abs(weights[0]) == pytest.approx(np.abs(whitened[0, :, 0]) / np.sqrt(190))
+
+
 def test_chunks_of_labels_change_nothing(monkeypatch):
     given = blocks(np.random.default_rng().normal(size=(7, 70, 5)), 1.0)
     whole = denoise.rank_one(given)

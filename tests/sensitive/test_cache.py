@@ -158,14 +158,15 @@ def test_learning_uses_the_cache_and_predicting_does_not(tmp_path):
 
 
 @pytest.mark.posix
-def test_shared_folders_are_refused(tmp_path):
+@pytest.mark.parametrize("mode", [0o1777, 0o770, 0o775])
+def test_shared_folders_are_refused(tmp_path, mode):
     """In a folder such as /tmp others could have put features; its mode is not ours to change."""
     shared = tmp_path / "shared"
     shared.mkdir()
-    shared.chmod(0o1777)
+    shared.chmod(mode)
     with pytest.raises(errors.InvalidValue, match="that others cannot write to"):
         Cache(shared)
-    assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
+    assert stat.S_IMODE(shared.stat().st_mode) == mode
     assert list(shared.iterdir()) == []
     with contextlib.closing(Cache(shared / "own")):
         assert stat.S_IMODE((shared / "own").stat().st_mode) == 0o700

@@ -96,15 +96,17 @@ class OneByOne:
 def one_by_one(function: Callable[[Any], Any], inputs: Any) -> OneByOne:
     """Returns the function for one example at a time; its width is its own word, or what it makes of a public example.
 
-    A function that makes something else of the public example after another one is refused.
+    A function that makes something else of the public example after another one is refused, and so is one that no
+    public example of ours can be tried with.
 
     Args:
-        function: Has a `width`, or encodes the text "a public example" or, for arrays, an example of ones.
+        function: Encodes a text or, for arrays of numbers, an example of ones or of zeros; where the text "a public
+            example" or the ones fail, it has a `width`.
         inputs: Sensitive; only their type, and the shape and type of one row of an array, are looked at.
     """
     one, other = _public(inputs)
-    made, _, again = (_tried(function, given) for given in (one, other, one))
-    if not same([made], [again]):
+    made, of_other, *again = (_tried(function, given) for given in (one, other, one, other))
+    if not same([made, of_other], again):
         raise errors.InvalidValue(
             "Expected an encoder that remembers no examples and draws nothing at random: this one makes other features "
             "of a public example after another one."
@@ -116,6 +118,11 @@ def one_by_one(function: Callable[[Any], Any], inputs: Any) -> OneByOne:
         raise errors.InvalidValue(
             "Expected an encoder that says how many features it makes. Use "
             "reticent.encoders.wrap(function, width=..., name=...)."
+        )
+    if (1, width) not in (made.shape, of_other.shape):
+        raise errors.InvalidValue(
+            "Expected an encoder of texts or of arrays of numbers: this one cannot be tried with a public example, to "
+            "see that it remembers none. Use reticent.encoders.wrap(function, width=..., name=..., probe=...)."
         )
     return OneByOne(function, width)
 

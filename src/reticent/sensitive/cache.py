@@ -66,7 +66,7 @@ class Cache:
     """Rows of features by key, in one SQLite file. SENSITIVE: features tell nearly as much as the inputs.
 
     Guarantees:
-      - A folder of another user, or one that everybody may write to, is refused.      test_shared_folders_are_refused
+      - A folder of another user, or one that others may write to, is refused.         test_shared_folders_are_refused
       - A row that is damaged, or was kept for another input or encoder, is not used.  test_foreign_rows_are_not_used
       - Its files can be read by their owner alone (0600), and so can a folder that it makes (0700); a folder that was
         there keeps its mode.                 test_cache_is_private_and_wiped, test_a_folder_of_the_user_keeps_its_mode
@@ -141,7 +141,7 @@ def _digest(name: bytes, value: bytes) -> bytes:
 def _refuse_shared(folder: Path) -> None:
     """Refuses a folder in which others could put features, or read them; changes no mode."""
     found = folder.stat()
-    if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & stat.S_IWOTH):
+    if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
         raise errors.InvalidValue(
             f"Expected a cache folder of your own that others cannot write to: {folder}. Name a new one in it."
         )
