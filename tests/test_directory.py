@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import reticent as rt
-from reticent import errors
+from reticent import encoders, errors
 from reticent.directory import Directory, learn
 from reticent.encoders.adapters import last_layer
 from reticent.gate.ledger import Ledger
@@ -94,6 +94,41 @@ def test_a_release_that_cannot_be_read_back_is_not_published(tmp_path):
     model.learner = rt.Cosine()
     model.learn_task(X, Y, name="may")
     assert tasks_of(tmp_path) == ["march", "may"]
+
+
+class Stored(rt.Cosine):
+    """Stored as something that is not read back."""
+
+    written: Any = None
+
+    def to_json(self) -> Any:
+        return self.written
+
+
+@pytest.mark.parametrize(
+    "written", [{"mine": 1}, {"kind": "k" * 1_001}, {"kind": "mine", "x": math.nan}, {"kind": {1}}]
+)
+def test_settings_that_cannot_be_read_back_are_refused(tmp_path, monkeypatch, written):
+    monkeypatch.setattr(Stored, "written", written)
+    model = classifier(tmp_path / "model").learn_task(X, Y, name="march")
+    model.learner = Stored()
+    for attempt in (
+        lambda: model.learn_task(X, Y, name="april"),
+        lambda: model.save(tmp_path / "copy"),
+        lambda: classifier(tmp_path / "new", learner=Stored()).learn_task(X, Y, name="march"),
+        lambda: classifier(None, learner=Stored()).learn_task(X, Y, name="march"),
+    ):
+        with pytest.raises(errors.InvalidValue, match="Expected a rule and a learner whose to_json"):
+            attempt()
+    assert [spend.task for spend in rt.load(tmp_path / "model").statement().spends] == ["march"]
+    assert not list(tmp_path.glob("*/ledger.sqlite"))[1:]
+
+
+def test_an_encoder_whose_name_is_not_read_back_is_refused(tmp_path):
+    encoder = encoders.wrap(lambda x: x, width=8, name="n" * 1_001)
+    with pytest.raises(errors.InvalidValue, match="at most 1,000 characters"):
+        classifier(tmp_path, encoder=encoder).learn_task(X, Y, name="march")
+    assert not (tmp_path / FILE_NAME).exists()
 
 
 def test_path_and_labels_stay(tmp_path):

@@ -23,10 +23,11 @@ from reticent.privacy import events
 from reticent.privacy.statement import Statement
 from reticent.released import rules, store, wellformed
 from reticent.released.account import Account
-from reticent.released.contents import described, foreign, new_folder, plain, read_contents, what_was_spent
+from reticent.released.contents import described, foreign, new_folder, read_contents, what_was_spent
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.released.model import Encode, Model, Rule
 from reticent.released.release import Release
+from reticent.released.settings import to_store
 
 if TYPE_CHECKING:  # learning imports these; predicting does not
     from reticent.gate.gate import Gate
@@ -245,7 +246,7 @@ class Directory:
 
     def refuse_other_rule(self, rule: Rule) -> None:
         """Refuses a rule that cannot read what was released."""
-        wellformed.refuse_other_rule(self.model, self.settings["rule"], plain(rule.to_json()))
+        wellformed.refuse_other_rule(self.model, self.settings["rule"], rule.to_json())
 
     def add_labels(self, labels: Iterable[Label]) -> Model:
         """Adds public labels: free, recorded, and safe only if they do not come from the data."""
@@ -271,7 +272,7 @@ class Directory:
         with self._one_writer() as ledger:
             rule = self.model.rule if rule is None else rule
             self.refuse_other_rule(rule)
-            wanted = plain({**self.settings, **settings, "rule": rule.to_json()})
+            wanted = to_store({**self.settings, **settings, "rule": rule.to_json()})
             wellformed.refuse_other_encoder(self.model, self.settings["encoder"], wanted["encoder"])
             if wanted != self.settings:
                 ledger.set(wanted)
@@ -287,7 +288,7 @@ class Directory:
             settings: Settings that differ there.
         """
         with self._one_writer() as ledger, new_folder(Path(path), copy=True) as folder:
-            wanted = plain({**self.settings, **(settings or {})})
+            wanted = to_store({**self.settings, **(settings or {})})
             wanted["public_labels"] = store.write_labels(folder, self.model.public, policies.remap_to_json(self.policy))
             numbered = enumerate(self.model.releases, start=1)
             entries = [store.write_release(folder, n, release, self._identity or "") for n, release in numbered]

@@ -461,3 +461,36 @@ def test_runs_end_with_their_permit(gate, monkeypatch):
 def test_exposure_beside_a_draw_cannot_be_spent(gate):
     with pytest.raises(errors.InvalidValue, match="some mechanism draws"):
         gate.spend(events.compose(GAUSSIAN, events.Exposure(chance=1e-6)), task="march")
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"w": np.zeros(2, np.complex64)},
+        {"w": np.zeros(2, object)},
+        {"w": np.zeros(2, "U3")},
+        {"w": [1.0, 2.0]},
+        {"labels": np.zeros(2)},
+        {"__metadata__": np.zeros(2)},
+        {"w" * 301: np.zeros(2)},
+        {"\ud800": np.zeros(2)},
+        {7: np.zeros(2)},
+        dict.fromkeys(map(str, range(10_000)), SUMS),
+    ],
+)
+def test_what_no_file_can_hold_is_not_released(gate, parameters):
+    permit = gate.spend(GAUSSIAN, task="march")
+    permit.draw(GaussianSum(GAUSSIAN), SUMS)
+    with pytest.raises(errors.InvalidValue, match="arrays of plain numbers, with printable names"):
+        permit.release(parameters=parameters)
+    assert permit.release(parameters={"w": SUMS.astype(bool), "ä": np.zeros(2, np.float16)}).task == "march"
+
+
+def test_spends_that_make_a_release_too_long_to_read_are_refused(gate, ledger):
+    """Each of them alone could be read back."""
+    several = events.compose(*[events.Gaussian(noise_multiplier=5e3)] * 600)
+    gate.spend(several, task="march")
+    with pytest.raises(errors.UnsupportedEvent, match="more parts than reticent ever writes"):
+        gate.spend(several, task="march")
+    assert len(ledger.statement().spends) == 1
+    gate.spend(several, task="april")

@@ -20,6 +20,7 @@ from reticent.gate.step import Steps
 from reticent.labels import LabelSpace
 from reticent.privacy import accounting, events, renyi
 from reticent.privacy.events import Event
+from reticent.released import tensors
 from reticent.released.release import Array, Release
 
 if TYPE_CHECKING:  # a signature may name what is above this room
@@ -102,6 +103,8 @@ class Gate:
         if any(permit.made is not None for permit in self._permits if permit.task == task):
             raise errors.NotPaidFor(f"Task {task!r} has its release already: nothing more can be spent on it here.")
         parts = drawn_by(event)
+        mine = [permit.event for permit in self._permits if permit.task == task]
+        events.from_json(events.to_json(events.compose(*mine, event)))  # a release that could not be read back
         private = private and self.private and events.NonPrivate() not in leaves(event)
         _get_ready()
         row = self._ledger.spend(event, task=task, private=private)
@@ -219,7 +222,7 @@ class Permit:
         """Returns the release of the task; everything that this gate has spent on the task must have been drawn.
 
         Args:
-            parameters: Arrays, by name.
+            parameters: Arrays, by name; what no file can hold is refused.
             labels: The labels that became known.
         """
         self._check()
@@ -229,6 +232,7 @@ class Permit:
                 f"Expected everything that was paid for task {self.task!r} to be drawn before its release: values that "
                 "were not drawn have no noise."
             )
+        tensors.refuse_unstorable(parameters)
         self.paid = [permit.row for permit in permits]
         mine = [permit.event for permit in permits if permit.task == self.task]
         self.made = Release(

@@ -1,7 +1,6 @@
 """Reads the manifest and the ledger of a model directory, and checks that they belong together."""
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -208,7 +207,7 @@ def described(
     encoder: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Returns what a manifest says of a model, as plain JSON values."""
-    return plain(
+    return settings.to_store(
         {
             "budget": budget.to_json(),
             "policy": policies.to_json(policy),
@@ -217,9 +216,3 @@ def described(
             "encoder": encoder,
         }
     )
-
-
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings as JSON would return them: lists for tuples."""
-    plain: dict[str, Any] = json.loads(json.dumps(values))
-    return plain

@@ -1,10 +1,13 @@
 """What a manifest or a ledger says of a model, checked once: budget, policy, public labels, rule, learner, encoder."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from reticent import errors
 from reticent.budget import Budget
+from reticent.numerics.reading import json_of
 
 NAMES = ("budget", "policy", "public_labels", "rule", "learner", "encoder")
 LABELS = "labels.json"
@@ -34,6 +37,23 @@ def checked(stored: Any) -> dict[str, Any]:
     if not good:
         raise ValueError("Expected settings as reticent writes them.")
     return found
+
+
+def to_store(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings as JSON would return them, with lists for tuples; refuses what could not be read back.
+
+    Args:
+        values: Settings; public labels may be missing while they are not written.
+    """
+    try:
+        plain: dict[str, Any] = json_of(json.dumps(values))
+        checked({"public_labels": {"file": LABELS, "sha256": "0" * 64}, **plain})
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise errors.InvalidValue(
+            "Expected a rule and a learner whose to_json() returns JSON values with a text as its 'kind', and an "
+            f"encoder with a name; texts have at most {_LONGEST_NAME:,} characters."
+        ) from None
+    return plain
 
 
 def is_entry(value: Any) -> bool:

@@ -23,7 +23,6 @@ LABELS, RELEASES = settings.LABELS, settings.RELEASES
 FORMAT = 4
 UPGRADED = 3  # the previous format: it can predict, and must be upgraded to learn
 _LARGEST_MANIFEST, _LARGEST_LABELS, _LARGEST_RELEASE = 64 * MEGABYTE, 512 * MEGABYTE, 4096 * MEGABYTE
-_NAMES = "labels"
 _LEDGER = "ledger"
 
 
@@ -100,7 +99,7 @@ def write_release(folder: Path, number: int, release: Release, identity: str) ->
     }
     arrays = {key: np.ascontiguousarray(array) for key, array in release.parameters.items()}
     # not in the header, which safetensors limits to 100 MB
-    arrays[_NAMES] = np.frombuffer(json.dumps(labels_to_json(release.labels.labels)).encode(), dtype=np.uint8)
+    arrays[tensors.NAMES] = np.frombuffer(json.dumps(labels_to_json(release.labels.labels)).encode(), dtype=np.uint8)
     blob = safetensors.numpy.save(arrays, metadata=about)
     try:
         (folder / RELEASES).mkdir(exist_ok=True)
@@ -122,7 +121,7 @@ def read_release(folder: Path, entry: Mapping[str, str], identity: str | None) -
             raise errors.InvalidValue(f"{file} belongs to another ledger. Restore it from a backup.")
         parameters = tensors.arrays_of(blob)
         event = events.from_json(json_of(about["event"]))
-        labels = labels_from_json(json_of(parameters.pop(_NAMES).tobytes()))
+        labels = labels_from_json(json_of(parameters.pop(tensors.NAMES).tobytes()))
         return Release(
             task=about["task"],
             labels=LabelSpace(labels, event),
@@ -147,7 +146,7 @@ def unlisted(folder: Path, listed: Sequence[Mapping[str, str]]) -> Iterator[Unli
         name = f"{RELEASES}/{file.name}"
         with readable(file), contextlib.suppress(FileNotFoundError):
             about, names = _header_in(folder, name)
-            yield Unlisted(name, about["task"], about.get(_LEDGER), names != {_NAMES})
+            yield Unlisted(name, about["task"], about.get(_LEDGER), names != {tensors.NAMES})
 
 
 def remove_unlisted(folder: Path, listed: Sequence[Mapping[str, str]], identity: str | None) -> None:

@@ -1,18 +1,29 @@
 """The inside of a release file: a header of a limited size, then arrays of plain numbers."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 import safetensors
 import safetensors.numpy
 
+from reticent import errors
 from reticent.numerics.reading import MEGABYTE, json_of
 
 _LONGEST_HEADER = 8 * MEGABYTE
 HEADER_BYTES = 8 + _LONGEST_HEADER  # with its length before it
 _MOST_ARRAYS = 10_000
 _ABOUT = "__metadata__"
+NAMES = "labels"  # the array with the names of the labels
 _KINDS = frozenset({"F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "BOOL"})
+_DTYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) | {
+    "float16",
+    "float32",
+    "float64",
+    "bool",
+}
+_MOST_PARAMETERS, _LONGEST_NAME = _MOST_ARRAYS - 1, 300  # with their shapes they fit into the longest header
 
 
 class Header(NamedTuple):
@@ -34,6 +45,30 @@ def header_of(blob: bytes) -> Header:
     if not all(isinstance(value, str) for value in about.values()):
         raise ValueError("Expected texts.")
     return Header(about, frozenset(header))
+
+
+def refuse_unstorable(arrays: Mapping[str, Any]) -> None:
+    """Refuses arrays that no release file holds, or under a name that the file needs, in one sentence for all of them.
+
+    >>> refuse_unstorable({"sums": np.zeros(2), "labels": np.zeros(2)})
+    Traceback (most recent call last):
+    reticent.errors.InvalidValue: Expected at most 9,999 arrays of plain numbers, with printable names of at most 300
+    bytes other than 'labels' and '__metadata__'.
+    """
+    good = len(arrays) <= _MOST_PARAMETERS and all(
+        isinstance(name, str)
+        and name.isprintable()  # so UTF-8 can hold it
+        and len(name.encode()) <= _LONGEST_NAME
+        and name not in (NAMES, _ABOUT)
+        and isinstance(array, np.ndarray)
+        and array.dtype.name in _DTYPES
+        for name, array in arrays.items()
+    )
+    if not good:
+        raise errors.InvalidValue(
+            f"Expected at most {_MOST_PARAMETERS:,} arrays of plain numbers, with printable names of at most "
+            f"{_LONGEST_NAME} bytes other than {NAMES!r} and {_ABOUT!r}."
+        )
 
 
 def arrays_of(blob: bytes) -> dict[str, npt.NDArray[Any]]:

@@ -1,5 +1,6 @@
 """Releases that fit together: checked once, when a model is opened, so that predicting and learning can rely on it."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,7 +53,7 @@ def refuse_other_rule(model: Model, stored: Mapping[str, Any], given: Mapping[st
             f"got {other!r}. Start a new model for another kind of learner."
         )
     needed = "adapter" if any(map(adapter_values, learned)) else "length"
-    if kind == "ensemble" and stored.get(needed) != given.get(needed):
+    if kind == "ensemble" and stored.get(needed) != json.loads(json.dumps(given.get(needed))):
         raise errors.InvalidValue(
             f"Expected a learner with the {needed} that this model's releases have. Start a new model for another one."
         )
