@@ -48,13 +48,7 @@ def header_of(blob: bytes) -> Header:
 
 
 def refuse_unstorable(arrays: Mapping[str, Any]) -> None:
-    """Refuses arrays that no release file holds, or under a name that the file needs, in one sentence for all of them.
-
-    >>> refuse_unstorable({"sums": np.zeros(2), "labels": np.zeros(2)})
-    Traceback (most recent call last):
-    reticent.errors.InvalidValue: Expected at most 9,999 arrays of plain numbers, with printable names of at most 300
-    bytes other than 'labels' and '__metadata__'.
-    """
+    """Refuses arrays that no release file holds, or under a name that the file needs, in one sentence for all."""
     good = len(arrays) <= _MOST_PARAMETERS and all(
         isinstance(name, str)
         and name.isprintable()  # so UTF-8 can hold it
