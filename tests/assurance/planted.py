@@ -151,12 +151,16 @@ class ByN(Sound):
 
 @dataclass(frozen=True)
 class ExactCount(Sound):
-    """Publishes how many examples the task has."""
+    """Publishes how many examples the task has, beside the noise of its sums: another array would be refused."""
 
     def learn_task(self, task: Any, policy: Any, **others: Any) -> Release:
-        n = np.array([len(others["gate"].admit(task).labels)], dtype=np.float32)
-        change = publishing(others, lambda **kept: {**kept, "parameters": {**kept["parameters"], "seen": n}})
-        return self.inner.learn_task(task, policy, **change)
+        n = len(others["gate"].admit(task).labels)
+
+        def changed(**kept: Any) -> dict[str, Any]:
+            noise = kept["parameters"]["noise"] + np.float32(n)
+            return {**kept, "parameters": {**kept["parameters"], "noise": noise}}
+
+        return self.inner.learn_task(task, policy, **publishing(others, changed))
 
 
 @dataclass(frozen=True, kw_only=True)
