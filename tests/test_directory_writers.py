@@ -497,7 +497,9 @@ def test_a_forked_child_loses_and_doubles_nothing(tmp_path, monkeypatch, path):
             with pytest.raises(errors.LedgerError, match="Another process is writing"):
                 stack.enter_context(files.one_writer(tmp_path / path))
         noisy = permit.draw(GaussianSum(event), np.zeros(2, np.int64))
-        directory.publish(permit.release(parameters={"noisy": noisy}))
+        sums = noisy.astype(np.float32)[:, None]
+        arrays: dict[str, np.ndarray] = {"rows": np.arange(2), "sums": sums, "noise": np.ones(2, np.float32)}
+        directory.publish(permit.release(parameters=arrays))
     refusals = json.loads(told.read_text())
     assert [bool(re.search(r"nother (process|writer|thread)|open in this thread", said)) for said in refusals] == [
         True
