@@ -55,7 +55,7 @@ SAYS = (
 )
 
 
-def test_files() -> list[str]:
+def files_with_tests() -> list[str]:
     """Returns the tests of the two folders, and the modules in them that have examples."""
     tests = [path for folder in FOLDERS for path in (ROOT / "tests" / folder).rglob("test_*.py")]
     examples = [path for folder in FOLDERS for path in (SOURCE / folder).rglob("*.py") if ">>>" in path.read_text()]
@@ -269,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--only", nargs="+", help="try the mutants whose description contains one of these texts, and show them"
     )
-    parser.add_argument("--tests", nargs="+", default=test_files(), help="files with tests, or single tests")
+    parser.add_argument("--tests", nargs="+", default=files_with_tests(), help="files with tests, or single tests")
     parser.add_argument("--store", type=Path, default=STORE, help="folder of results")
     parser.add_argument("--workers", type=int, default=2, help="how many at a time")
     parser.add_argument("--roughly", action="store_true", help="measure which lines are reached for new files alone")

@@ -73,7 +73,7 @@ def test_strange_databases_are_refused(ledger, tmp_path, kind, ending):
     "addition",
     [
         "CREATE VIEW other AS SELECT * FROM entries",
-        "CREATE TRIGGER extra AFTER INSERT ON entries BEGIN SELECT load_extension('/tmp/own.so'); END",
+        "CREATE TRIGGER extra AFTER INSERT ON entries BEGIN SELECT load_extension('own.so'); END",
         "CREATE TRIGGER extra BEFORE INSERT ON entries BEGIN SELECT RAISE(IGNORE); END",
         "CREATE INDEX entries_body ON entries (abs(row))",
         "CREATE TABLE entries2 (row INTEGER)",

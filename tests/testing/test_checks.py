@@ -20,6 +20,7 @@ from reticent.privacy import events
 from reticent.released.release import Release
 from reticent.sensitive.task import Task
 from reticent.testing import check_learner, features_task
+from tests.assurance.planted import publishing
 
 PUBLIC = (rt.PublicLabels(["a", "b", "c"]),)
 QUICK = rt.PeftEnsemble(task_size=600, epochs=1, rate=0.5)
@@ -52,22 +53,6 @@ def test_custom_tasks_and_encoders_are_accepted():
         encoder=wrap(lengths, width=2, name="lengths"),
         budget=rt.Budget(epsilon=4.0, delta=1e-6),
     )
-
-
-def spoiled(others: dict[str, Any], change: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """A gate whose releases are changed after the permit has made them."""
-
-    class Spoiled(Gate):
-        def spend(self, event, *, task, private=True):
-            permit = super().spend(event, task=task, private=private)
-            release = permit.release
-            permit.release = lambda **kept: release(**change(**kept))  # type: ignore[method-assign]
-            return permit
-
-    gate = others["gate"]
-    twin = Spoiled(gate._ledger, gate._noise)
-    twin._permits = gate._permits  # what the twin makes is found there
-    return {**others, "gate": twin}
 
 
 @dataclass(frozen=True)
@@ -176,18 +161,20 @@ class LabelsFromData(Twin):
         task = others["gate"].admit(task)
         seen = {label for label in task.labels if isinstance(label, str)} - set(others["known"].labels)
         space = LabelSpace(tuple(sorted(seen)))
-        return super().learn_task(task, policy, **spoiled(others, lambda **kept: {**kept, "labels": space}))
+        return super().learn_task(task, policy, **publishing(others, lambda **kept: {**kept, "labels": space}))
 
 
 @dataclass(frozen=True)
 class InventsLabels(Twin):
     def learn_task(self, task, policy, **others):
-        change = spoiled(others, lambda **kept: {**kept, "labels": LabelSpace(("z",))})
+        change = publishing(others, lambda **kept: {**kept, "labels": LabelSpace(("z",))})
         return super().learn_task(task, policy, **change)
 
 
 def with_parameters(others: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    return spoiled(others, lambda **kept: {**kept, "parameters": {**kept["parameters"], **change(kept["parameters"])}})
+    return publishing(
+        others, lambda **kept: {**kept, "parameters": {**kept["parameters"], **change(kept["parameters"])}}
+    )
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,12 @@ write. A signature shows that an anchor was not forged; that it is the latest on
 """
 
 import base64
+import contextlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -21,6 +24,7 @@ from reticent.released.contents import refuse_own
 from reticent.released.ledger_file import LedgerFile
 
 _FORMAT = 1
+_FIELDS = ("anchor", "identity", "row", "head", "signature")
 _MOST_BYTES = 64 * 1024
 
 
@@ -51,7 +55,8 @@ class Anchor:
 
     def signed_by(self, key: str | os.PathLike[str]) -> "Anchor":
         """Returns the anchor with a signature by an Ed25519 private key, as PEM or OpenSSH."""
-        private = _key(key, (serialization.load_ssh_private_key, serialization.load_pem_private_key), password=None)
+        formats = serialization.load_ssh_private_key, serialization.load_pem_private_key
+        private = _key(key, *(partial(load, password=None) for load in formats))
         if not isinstance(private, Ed25519PrivateKey):
             raise errors.InvalidValue(f"Expected an Ed25519 private key without a passphrase in {key}.")
         signature = base64.b64encode(private.sign(self._signed)).decode()
@@ -59,7 +64,7 @@ class Anchor:
 
     def verify(self, key: str | os.PathLike[str]) -> None:
         """Refuses an anchor that the owner of an Ed25519 public key, as PEM or OpenSSH, did not sign."""
-        public = _key(key, (serialization.load_ssh_public_key, serialization.load_pem_public_key))
+        public = _key(key, serialization.load_ssh_public_key, serialization.load_pem_public_key)
         if not isinstance(public, Ed25519PublicKey):
             raise errors.InvalidValue(f"Expected an Ed25519 public key in {key}.")
         try:
@@ -114,27 +119,25 @@ def read(file: str | os.PathLike[str]) -> Anchor:
         raise errors.InvalidValue(f"Cannot read the anchor {path}: {error.strerror}.") from error
     try:
         content = json.loads(blob)
-        if content["anchor"] != _FORMAT:
-            raise errors.InvalidValue(f"{path} was written by a newer version. Update reticent.")
-        identity, row, head, signature = (content[name] for name in ("identity", "row", "head", "signature"))
-        if not (isinstance(identity, str) and isinstance(head, str) and isinstance(row, int) and row > 0):
-            raise ValueError("not an anchor")
-        return Anchor(identity=identity, row=row, head=head, signature=None if signature is None else str(signature))
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        if isinstance(error, errors.ReticentError):
-            raise
-        raise errors.InvalidValue(f"{path} is not an anchor of `reticent ledger --anchor`.") from error
+        form, identity, row, head, signature = (content[name] for name in _FIELDS)
+        whole = isinstance(identity, str) and isinstance(head, str) and isinstance(row, int) and row > 0
+    except (ValueError, LookupError, TypeError, RecursionError):
+        form, whole = None, False
+    if isinstance(form, int) and form > _FORMAT:
+        raise errors.InvalidValue(f"{path} was written by a newer version. Update reticent.")
+    if form != _FORMAT or not whole:
+        raise errors.InvalidValue(f"{path} is not an anchor of `reticent ledger --anchor`.")
+    return Anchor(identity=identity, row=row, head=head, signature=None if signature is None else str(signature))
 
 
-def _key(file: str | os.PathLike[str], loaders: tuple[object, ...], **options: None) -> object:
+def _key(file: str | os.PathLike[str], *loaders: Callable[[bytes], object]) -> object:
+    """Returns the key in a file, by the first of several formats that can read it; None if none can."""
     try:
         with open(file, "rb") as stream:
             blob = stream.read(_MOST_BYTES)
     except OSError as error:
         raise errors.InvalidValue(f"Cannot read the key {file}: {error.strerror}.") from error
     for load in loaders:
-        try:
-            return load(blob, **options)  # type: ignore[operator]
-        except (ValueError, TypeError, UnsupportedAlgorithm):
-            continue
+        with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
+            return load(blob)
     return None

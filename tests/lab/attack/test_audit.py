@@ -15,9 +15,10 @@ from reticent.lab.attack import audit, games, stream_games, training_games, whol
 from reticent.lab.attack.replay import Silent
 from reticent.labels import LabelSpace
 from reticent.sensitive import learners
+from tests.assurance.planted import publishing
 from tests.cli.command import refused, reticent
 from tests.sensitive.by_hand import needs_torch
-from tests.testing.test_checks import Twin, spoiled
+from tests.testing.test_checks import Twin
 
 DELTA = 1e-5
 PUBLIC = rt.PublicLabels(["first", "second"])
@@ -76,7 +77,7 @@ class LessNoise(Twin):
         return super().learn_task(
             task,
             policy,
-            **spoiled(
+            **publishing(
                 others,
                 lambda **kept: {
                     **kept,
@@ -95,7 +96,7 @@ class RawLabels(Twin):
         new = LabelSpace(tuple(sorted({str(label) for label in task.labels} - set(others["known"].labels))))
         every = np.arange(len(others["known"]) + len(new), dtype=np.int32)
         values = {"rows": every, "sums": np.zeros((len(every), 8)), "noise": np.ones(len(every))}
-        change = spoiled(others, lambda **kept: {**kept, "labels": new, "parameters": values})
+        change = publishing(others, lambda **kept: {**kept, "labels": new, "parameters": values})
         return super().learn_task(task, policy, **change)
 
 
