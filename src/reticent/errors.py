@@ -15,6 +15,10 @@ MOST_EXAMPLES_PER_PERSON = 100_000
 OWN_LEARNER = (
     "Expected the learner that this model was made with, which is not stored: load(path, learner=...), or --learner."
 )
+GATHERED_ONCE = (
+    "Expected one task and one example per person where labels are gathered over tasks: for more there is no proof. "
+    "Name the labels in public, or do without memory."
+)
 
 
 class ReticentError(Exception):

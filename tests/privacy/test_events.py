@@ -21,6 +21,8 @@ ALL = [
     COUNTS,
     events.LabelledTraining(counts=COUNTS, training=events.DpSgd(noise_multiplier=1.1, rate=0.01, steps=500)),
     events.PrivateSelection(run=events.compose(COUNTS, events.Gaussian(noise_multiplier=9.0)), eta=0.0, gamma=0.1),
+    events.Remembered(noise_multiplier=3.7, epoch=2, tasks_per_person=2, examples_per_person=3),
+    events.Remembered(noise_multiplier=3.7, epoch=1, eighths=3, horizon=60, count_weight=0.2, deviations=5.5),
     events.Composed((events.Public(), events.Gaussian(noise_multiplier=2.0))),
 ]
 

@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent import errors
+from reticent.privacy import correlation as matrices
 
-# A count slot smaller than this is lost on the integer grid.
-SMALLEST_COUNT_WEIGHT = 1e-9
+SMALLEST_COUNT_WEIGHT = 1e-9  # a smaller count slot is lost on the integer grid
 # Limits far beyond use: this gamma means a thousand million runs at eta = 1, and the cost grows with 1 + eta.
 _SMALLEST_GAMMA = 1e-9
 _LARGEST_ETA = 100.0
 # Beyond use too: no square overflows, and the cost of every event is computed in seconds.
 _SMALLEST_NOISE, _LARGEST_NOISE, _LARGEST_NOISE_OF_STEPS = 1e-100, 1e100, 1e6
-_LARGEST_THRESHOLD = 1e15
 LARGEST_SQUARES = 1e150  # of m/sigma, added up: one Gaussian for all of them has less noise than an event may have
-_MOST_STEPS = 1_000_000
+_LARGEST_THRESHOLD, _MOST_STEPS, _MOST_EPOCHS, _MOST_DEVIATIONS = 1e15, 1_000_000, 1_000_000, 1e6
 _MOST_PARTS, _MOST_LEVELS = 1_000, 8  # of an event that is read from a file
 
 
@@ -252,6 +251,57 @@ class PrivateSelection(Event):
         errors.set_real(self, "gamma", above=_SMALLEST_GAMMA, below=1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Remembered(Event):
+    """All sums of one epoch, its noise correlated over tasks, and pending labels that gather evidence (THEORY 10).
+
+    The cost of the *whole* epoch: its tasks repeat the event, and it counts once.
+
+    Args:
+        noise_multiplier: sigma: standard deviation of each row's noise over the most that one example moves all rows.
+        eighths: 8a of the matrix, see `Correlation`.
+        horizon: How many places an epoch has at most.
+        tasks_per_person: In how many tasks one person may be; what they move follows from it.
+        examples_per_person: How many examples one person may contribute to a task.
+        epoch: Which of the model's epochs, from 1.
+        count_weight: c^2 of pending labels; 0 where all labels are public.
+        deviations: z: a pending label becomes known beyond one example and this many deviations of a look.
+    """
+
+    noise_multiplier: float
+    eighths: int = 2
+    horizon: int = matrices.DEFAULT_HORIZON
+    tasks_per_person: int = 1
+    examples_per_person: int = 1
+    epoch: int
+    count_weight: float = 0.0
+    deviations: float = 0.0
+
+    def __post_init__(self) -> None:
+        _set_noise(self)
+        _set_examples(self)
+        errors.set_whole(self, "eighths", at_least=0, at_most=matrices.LARGEST_EIGHTHS)
+        most = {"horizon": matrices.LONGEST, "tasks_per_person": matrices.MOST_TASKS_PER_PERSON, "epoch": _MOST_EPOCHS}
+        for name, largest in most.items():
+            errors.set_whole(self, name, at_least=1, at_most=largest)
+        errors.set_real(self, "count_weight", above=0, below=1, at_least=True)
+        errors.set_real(self, "deviations", above=0, below=_MOST_DEVIATIONS, at_least=True)
+        if (self.count_weight > 0) != (self.deviations > 0) or 0 < self.count_weight < SMALLEST_COUNT_WEIGHT:
+            raise errors.InvalidValue("Expected count_weight and deviations together, or neither.")
+        if self.count_weight and (self.tasks_per_person > 1 or self.examples_per_person > 1):
+            raise errors.InvalidValue(errors.GATHERED_ONCE)
+
+    @property
+    def correlation(self) -> matrices.Correlation:
+        """The matrix of the epoch."""
+        return matrices.matrix(self.eighths, self.horizon)
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of every coordinate of every row: sigma times gamma, rounded up."""
+        return math.nextafter(self.noise_multiplier * self.correlation.gamma(self.tasks_per_person), math.inf)
+
+
 @dataclass(frozen=True)
 class Composed(Event):
     """Several events that may touch the same person, in any adaptive order."""
@@ -295,6 +345,7 @@ _KINDS: tuple[type[Event], ...] = (
     LabelCounts,
     LabelledTraining,
     PrivateSelection,
+    Remembered,
     Composed,
 )
 

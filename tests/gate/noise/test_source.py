@@ -294,3 +294,15 @@ def test_a_billion_draws_are_as_promised():
     """Bits, and rounded Gaussians at several sigmas; 0.1 % less noise is rejected."""
     measured = noise.measure()
     assert measured.passed, measured.markdown()
+
+
+def test_keyed_noise_is_that_of_its_key(rng):
+    key, other = bytes(32), bytes(31) + b"1"
+    first = rng.keyed(key).rounded_gaussian(1e9, 500)
+    assert (rng.keyed(key).rounded_gaussian(1e9, 500) == first).all()
+    assert (NoiseSource.from_os().keyed(key).rounded_gaussian(1e9, 500) == first).all()
+    assert not (rng.keyed(other).rounded_gaussian(1e9, 500) == first).any()
+    assert rng.keyed(key).private
+    assert not NoiseSource.seeded(1).keyed(key).private
+    assert repr(rng.keyed(key)) == "NoiseSource.from_os().keyed(<secret>)"
+    assert fits(rng.keyed(rng.words(4).tobytes()).rounded_gaussian(3.0, 200_000), 3.0)

@@ -4,10 +4,10 @@ Rounded Gaussians: round(s + Z) = s + round(Z) for an integer s, so adding round
 post-processing of the continuous Gaussian mechanism, and its calibration holds, if round(Z) is sampled exactly.
 
 Nothing is kept between draws: every call asks the operating system for a new key. So threads, forked children and
-restored snapshots of the process (a virtual machine, a container checkpoint) have no common state to repeat. What stays
-outside: an operating system that repeats its own random numbers after it was restored (Linux 5.18 and later notices by
-VMGENID, where the hypervisor has it), and keys and noise in memory, which is neither locked nor wiped and may be
-swapped.
+restored snapshots of the process (a virtual machine, a container checkpoint) have no common state to repeat. Noise that
+is drawn again, of memory between tasks, has a key that its caller keeps (`keyed`). What stays outside: an operating
+system that repeats its own random numbers after it was restored (Linux 5.18 and later notices by VMGENID, where the
+hypervisor has it), and keys and noise in memory, which is neither locked nor wiped and may be swapped.
 """
 
 import functools
@@ -50,8 +50,10 @@ class NoiseSource:
         restored snapshots share noise.
         test_threads_share_a_source_without_sharing_noise, test_forked_child_draws_other_noise,
         test_restored_snapshots_draw_other_noise
-      - A key is used for one call and stored nowhere.                    test_no_key_outlives_its_call
+      - A key of its own is used for one call and stored nowhere.           test_no_key_outlives_its_call
       - It cannot be copied or pickled: the same noise is never used twice.     test_source_cannot_be_copied
+      - Only `keyed(key)` draws noise again, that of the given key, from its beginning; it is as private as the source
+        that it was made from.                                              test_keyed_noise_is_that_of_its_key
       - `rounded_gaussian` has exactly the distribution of round(N(0, sigma^2)).  test_rounded_gaussian_follows_its_pmf
       - It is a function of the random bits alone, whatever the error of float64.   test_same_integers_as_by_scipy
       - `coins` compare 256 bits with a probability given to 256 bits.   test_coins_are_exact_in_the_tail
@@ -68,7 +70,7 @@ class NoiseSource:
 
     def __init__(self, *, seed: int | None) -> None:
         self._seed = seed
-        self._repeatable: CipherContext | None = None  # of a seeded source: the only kind with a state
+        self._repeatable: CipherContext | None = None  # of a seeded or keyed source: the only kinds with a state
         self._lock = threading.Lock()
         if seed is not None:
             key = hashlib.sha256(f"reticent seeded noise {seed}".encode()).digest()
@@ -84,19 +86,30 @@ class NoiseSource:
         """Returns a repeatable source for tests and benchmarks. NOT PRIVATE."""
         return cls(seed=errors.whole("seed", seed, at_least=0))
 
+    def keyed(self, key: bytes) -> "NoiseSource":
+        """Returns a source that draws the same noise whenever it is made with this key, private if this one is.
+
+        For noise that is published later, or again; see `keys.derived`. One key, one draw of one shape.
+        """
+        source = NoiseSource(seed=self._seed)
+        source._repeatable = _keystream(key, bytes(16))
+        return source
+
     @property
     def private(self) -> bool:
         """False for a seeded source: its noise protects nobody."""
         return self._seed is None
 
     def __repr__(self) -> str:
+        if self.private and self._repeatable is not None:
+            return "NoiseSource.from_os().keyed(<secret>)"
         return "NoiseSource.from_os()" if self.private else "NoiseSource.seeded(...)  # NOT PRIVATE"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A noise source cannot be copied or pickled: the same noise must never be used twice.")
 
     def words(self, n: int) -> Words:
-        """Returns n uniform 64-bit words, by a key of their own unless the source is seeded."""
+        """Returns n uniform 64-bit words, by a key of their own unless the source is seeded or keyed."""
         out = np.empty(n, dtype=np.uint64)
         if self._repeatable is None:
             _fill(out, _keystream(os.urandom(32), os.urandom(16)))
