@@ -39,7 +39,7 @@ ROOMS = [
 # Modules and folders that are not named as their room.
 PLACES = {
     "errors": "numerics",
-    **dict.fromkeys(["budget", "labels", "names", "policies", "privacy"], "values"),
+    **dict.fromkeys(["budget", "label_names", "labels", "names", "policies", "privacy"], "values"),
     **dict.fromkeys(["classifier", "directory", "testing"], "user"),
 }
 

@@ -124,7 +124,7 @@ def test_bad_public_labels_are_refused():
 )
 def test_policies_survive_json(policy):
     labels = policy.labels if isinstance(policy, PublicLabels) else ()
-    stored = json.loads(json.dumps([policies.to_json(policy), policies.remap_to_json(policy)]))
+    stored = json.loads(json.dumps([policies.to_json(policy), policies.public_json(policy)]))
     assert policies.from_json(stored[0], labels, stored[1]) == policy
 
 

@@ -18,6 +18,7 @@ from reticent.labels import Label, LabelSpace, canonical
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
 from reticent.privacy.statement import Statement
 from reticent.released.model import Encode, Model, Rule
+from reticent.released.naming import refuse_unusable
 from reticent.released.release import Release
 from reticent.released.sums import Sums
 
@@ -232,6 +233,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Releases and ledger: made when first needed, in `path` or in memory."""
         with _MAKING:
             if not hasattr(self, "_directory"):
+                refuse_unusable(self._policy(), self.encoder)
                 self._directory = Directory.create(
                     self.path,
                     self._policy(),

@@ -155,7 +155,7 @@ class Directory:
                 made.spend(public.event, task="public labels", private=False)
             return directory
         with new_folder(Path(path)) as folder:
-            settings["public_labels"] = store.write_labels(folder, public, policies.remap_to_json(policy))
+            settings["public_labels"] = store.write_labels(folder, public, policies.public_json(policy))
             with Ledger.create(folder, budget, settings=settings) as made:
                 directory = cls(folder, policy, Model(public, rule), settings, identity=made.identity)
             directory._write_manifest()
@@ -289,7 +289,7 @@ class Directory:
         """
         with self._one_writer() as ledger, new_folder(Path(path), copy=True) as folder:
             wanted = to_store({**self.settings, **(settings or {})})
-            wanted["public_labels"] = store.write_labels(folder, self.model.public, policies.remap_to_json(self.policy))
+            wanted["public_labels"] = store.write_labels(folder, self.model.public, policies.public_json(self.policy))
             numbered = enumerate(self.model.releases, start=1)
             entries = [store.write_release(folder, n, release, self._identity or "") for n, release in numbered]
             ledger.copy_to(folder, settings=wanted, releases=entries)

@@ -1,7 +1,5 @@
 """LabelSpace: the labels a classifier may output, and how they became known."""
 
-import csv
-import io
 import os
 import re
 from collections.abc import Container, Hashable, Iterable, Mapping
@@ -20,6 +18,8 @@ from reticent.privacy.events import Event
 Label = Hashable
 _PUBLIC = events.Public()
 _DEEPEST = 1_000  # levels of a taxonomy
+_LONGEST_TITLE = 2_000
+_CODES = re.compile(r" \([A-Z]\w\w-[A-Z]\w\w\)$")  # ICD-10-CM ends titles of blocks and chapters with their codes
 _SURROGATES = re.compile("[\ud800-\udfff]")  # no UTF-8 file can hold them
 _MOST_BITS = 2_000  # of a number: fewer than 640 digits, which every Python can print
 _MOST_PARTS = 1_000  # of a tuple, at all levels: parts that are one object each time may be more than memory holds
@@ -170,6 +170,7 @@ class Taxonomy:
     Args:
         parents: From a label to its parent.
         otherwise: Where a label without a known ancestor goes, such as "unknown"; None drops it.
+        titles: What labels of the hierarchy are called; public labels whose remap it is have these as their names.
 
     Example:
         >>> icd = Taxonomy.from_edges([("E10.2", "E10"), ("E10", "E08-E13")], otherwise="unknown")
@@ -179,8 +180,11 @@ class Taxonomy:
 
     parents: Mapping[Label, Label] = field(hash=False)
     otherwise: Label | None = None
+    titles: Mapping[Any, str] = field(default_factory=dict, hash=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not all(isinstance(title, str) and len(title) <= _LONGEST_TITLE for title in self.titles.values()):
+            raise errors.InvalidValue(f"Expected titles that are texts of at most {_LONGEST_TITLE:,} characters.")
         parents = dict(self.parents)
         depths: dict[Label, int] = {}
         for start in parents:
@@ -196,6 +200,10 @@ class Taxonomy:
         if max(depths.values(), default=0) > _DEEPEST:  # each example climbs it
             raise errors.InvalidValue(f"Expected a hierarchy of at most {_DEEPEST} levels.")
         object.__setattr__(self, "parents", MappingProxyType(parents))
+        object.__setattr__(self, "titles", MappingProxyType(dict(self.titles)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Taxonomy, (dict(self.parents), self.otherwise, dict(self.titles))  # read-only views stay here
 
     @classmethod
     def from_edges(cls, edges: Iterable[tuple[Label, Label]], *, otherwise: Label | None = None) -> "Taxonomy":
@@ -208,35 +216,27 @@ class Taxonomy:
     @classmethod
     def from_csv(cls, path: str | os.PathLike[str], *, otherwise: Label | None = None) -> "Taxonomy":
         """Reads a public CSV file with the columns child and parent."""
-        reader = csv.reader(io.StringIO(text_files.read_public_text(path)))
-        try:
-            header = next(reader, [])
-            if sorted(name for name in header if name in ("child", "parent")) != ["child", "parent"]:
-                raise errors.InvalidValue(f"Expected the columns child and parent in {path}.")
-            places = header.index("child"), header.index("parent")
-            edges = []
-            for row in filter(None, reader):
-                if len(row) != len(header):
-                    raise errors.InvalidValue(f"Expected {len(header)} cells in line {reader.line_num} of {path}.")
-                child, parent = (text_files.clean(path, reader.line_num, row[place]) for place in places)
-                edges.append((child, parent))
-        except csv.Error:
-            raise errors.InvalidValue(f"Line {reader.line_num} of {path} does not parse as CSV.") from None
+        edges = [
+            (text_files.clean(path, line, child), text_files.clean(path, line, parent))
+            for line, child, parent in text_files.read_pairs(path, "child", "parent")
+        ]
         return cls.from_edges(edges, otherwise=otherwise)
 
     @classmethod
     def from_icd10cm(cls, *, otherwise: Label | None = None) -> "Taxonomy":
-        """Reads the hierarchy of ICD-10-CM from the package simple-icd-10-cm: code, category, block, chapter."""
+        """Reads ICD-10-CM from the package simple-icd-10-cm: code, category, block, chapter, each with its title."""
         try:
             import simple_icd_10_cm as icd
         except ImportError as error:
             raise errors.ReticentError("ICD-10-CM needs: pip install 'reticent[icd]'") from error
         parents: dict[Label, Label] = {}
+        titles: dict[Label, str] = {}
         for code in icd.get_all_codes(with_dots=True):  # a few blocks are listed again as their only category
             parent = icd.get_parent(code)
+            titles.setdefault(code, _CODES.sub("", icd.get_description(code)))
             if parent and parent != code:
                 parents.setdefault(code, parent)
-        return cls(parents, otherwise)
+        return cls(parents, otherwise, titles)
 
     def nearest(self, label: Label, known: Container[Label]) -> Label | None:
         """Returns the label itself or its nearest ancestor among the known ones, else `otherwise`."""

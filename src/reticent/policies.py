@@ -1,5 +1,6 @@
 """Label policies: where the labels of a classifier come from. Frozen descriptions without state."""
 
+import hashlib
 import os
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent import errors
+from reticent import errors, label_names
 from reticent.budget import Budget
+from reticent.label_names import Names
 from reticent.labels import Label, LabelSpace, Taxonomy, canonical, labels_from_json, labels_to_json
 from reticent.numerics import text_files
 from reticent.privacy import accounting, events, planning
@@ -25,17 +27,32 @@ class PublicLabels:
         labels: The label space, in public order. A `LabelSpace` says how they became known.
         remap: Where a label outside the space goes: a `Taxonomy`, a dict, or a function of the label alone. It must be
             fixed in public, not fitted to the data. What it cannot place is dropped.
+        names: What labels mean, from label to text; an encoder of texts makes a prior of it. A label without one has
+            its title in the `Taxonomy` of remap, or what it says by itself ("card_arrival" does, "E11.9" does not).
+        name_features: Instead: one row of features for each label, in their order, such as those of a text tower where
+            inputs are images or features. A row of zeros is no name.
 
     Example:
         >>> PublicLabels(["E10", "E11"], remap={"E10.2": "E10"}).resolve("E10.2", {"E10", "E11"})
         'E10'
+        >>> PublicLabels(["E10", "lost_card"], names={"E10": "Type 1 diabetes"}).name("lost_card")
+        'lost card'
     """
 
     labels: tuple[Label, ...]
     remap: Remap | None = field(default=None, hash=False)
+    names: Names | None = field(default=None, hash=False)
+    name_features: npt.NDArray[np.float32] | None = field(default=None, repr=False, compare=False)
     space: LabelSpace = field(init=False, repr=False, compare=False)
+    _features: str | None = field(init=False, repr=False)  # their digest, to compare
 
-    def __init__(self, labels: Iterable[Label] | LabelSpace, remap: Remap | None = None) -> None:
+    def __init__(
+        self,
+        labels: Iterable[Label] | LabelSpace,
+        remap: Remap | None = None,
+        names: Names | None = None,
+        name_features: npt.ArrayLike | None = None,
+    ) -> None:
         if isinstance(labels, str):
             raise errors.InvalidValue("Expected a list of labels, got one string.")
         space = labels if isinstance(labels, LabelSpace) else LabelSpace(tuple(labels))
@@ -44,10 +61,27 @@ class PublicLabels:
         if remap is not None and not isinstance(remap, Taxonomy | Mapping) and not callable(remap):
             raise errors.InvalidValue("Expected remap to be a Taxonomy, a dict or a function.")
         object.__setattr__(self, "remap", remap)
+        if names is not None and name_features is not None:
+            raise errors.InvalidValue("Expected names or name_features, not both: which of them is the label's name?")
+        features = None if name_features is None else label_names.checked_features(name_features, len(space))
+        digest = None if features is None else hashlib.sha256(repr(features.shape).encode() + features.tobytes())
+        object.__setattr__(self, "names", None if names is None else label_names.checked(names, space))
+        object.__setattr__(self, "name_features", features)
+        object.__setattr__(self, "_features", digest and digest.hexdigest())
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str], remap: Remap | None = None) -> "PublicLabels":
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        remap: Remap | None = None,
+        names: str | os.PathLike[str] | None = None,
+    ) -> "PublicLabels":
         """Reads public labels from a text file, one in each line; empty lines are left out.
+
+        Args:
+            path: The file.
+            remap: Where a label outside the space goes.
+            names: A CSV file with the columns label and name.
 
         Guarantees: a label that could never equal one in the data is refused: blanks around it, a character that cannot
         be seen, bytes that are not UTF-8. A byte order mark is no part of one.    test_label_files_are_read_or_refused
@@ -60,7 +94,13 @@ class PublicLabels:
         for number, label in labels:
             if first.setdefault(label, number) != number:
                 raise errors.InvalidValue(f"Lines {first[label]} and {number} of {path} are the same label.")
-        return cls(first, remap)
+        return cls(first, remap, None if names is None else label_names.read_names(names))
+
+    def name(self, label: Label) -> str | None:
+        """Returns what a public label means: its name, else its title, else what it says by itself, else None."""
+        title = self.remap.titles.get(label) if isinstance(self.remap, Taxonomy) else None
+        found = (self.names or {}).get(label, title)
+        return label_names.said_by(label) if found is None else label_names.proper(found)
 
     def resolve(self, label: object, known: Container[Label]) -> Label | None:
         """Returns the known label an example counts for, or None to drop it; never raises on a private label."""
@@ -101,6 +141,9 @@ class ReleasedLabels:
         remember: Whether a released label is updated in every later task without being paid for again.
         selection: A separate mechanism instead of the joint one, such as `events.OptimalSelection`.
         share: Its share of epsilon and delta.
+        names: What labels mean: a function from label to text, or a dict. It must be fixed in public, not made from the
+            data, and is asked for released labels alone. A label that it does not know (None) has what it says by
+            itself; where it raises, or returns no text, the label has no name. A function is not stored.
 
     Example:
         >>> ReleasedLabels.paper(share=0.1).remember
@@ -112,8 +155,11 @@ class ReleasedLabels:
     remember: bool = True
     selection: type[events.LabelSelection] | None = None
     share: float | None = None
+    names: Names | Callable[[Label], str | None] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
+        if self.names is not None and not callable(self.names):
+            object.__setattr__(self, "names", label_names.checked(self.names))
         if self.selection is None and self.share is not None:
             raise errors.InvalidValue("Expected selection with share: which mechanism gets it?")
         if self.selection is not None and (self.count_weight is not None or self.class_size is not None):
@@ -137,6 +183,10 @@ class ReleasedLabels:
     def paper(cls, share: float = planning.DEFAULT_SHARE) -> "ReleasedLabels":
         """The paper's Release Labels: truncated geometric, labels updated only in the tasks that released them."""
         return cls(selection=events.TruncatedGeometric, share=share, remember=False)
+
+    def name(self, label: Label) -> str | None:
+        """Returns what a released label means, or None; never raises, and may not be asked for any other label."""
+        return label_names.from_answer(self.names, label)
 
     def joint(self, budget: Budget) -> events.JointGaussian:
         """Returns what a task costs when labels and sums are released together."""
@@ -192,32 +242,47 @@ def to_json(policy: Policy) -> dict[str, Any]:
     return {"kind": "public"}
 
 
-def remap_to_json(policy: Policy) -> dict[str, Any] | None:
-    """Returns the remap of public labels as plain JSON values; there may be millions, so it is written once."""
+def public_json(policy: Policy) -> dict[str, Any]:
+    """Returns remap and names as plain JSON values; there may be millions, so they are written once. No function is."""
+    names = None if policy.names is None or callable(policy.names) else labels_to_json(policy.names.items())
+    return {"remap": _remap_to_json(policy), "names": names}
+
+
+def _remap_to_json(policy: Policy) -> dict[str, Any] | None:
     if not isinstance(policy, PublicLabels) or policy.remap is None:
         return None
     if isinstance(policy.remap, Taxonomy):
         (otherwise,) = labels_to_json([policy.remap.otherwise])
-        return {"parents": labels_to_json(policy.remap.parents.items()), "otherwise": otherwise}
+        parents, titles = (labels_to_json(table.items()) for table in (policy.remap.parents, policy.remap.titles))
+        return {"parents": parents, "otherwise": otherwise, "titles": titles}
     if isinstance(policy.remap, Mapping):
         return {"table": labels_to_json(policy.remap.items())}
     return {"function": True}
 
 
-def from_json(value: Mapping[str, Any], labels: Iterable[Label], remap: Mapping[str, Any] | None) -> Policy:
-    """Returns the policy that `to_json` wrote. A function is not stored; what it would place is dropped."""
+def from_json(value: Mapping[str, Any], labels: Iterable[Label], public: Mapping[str, Any]) -> Policy:
+    """Returns the policy that `to_json` wrote. A function is not stored; what it would place is dropped.
+
+    Args:
+        value: What `to_json` wrote.
+        labels: The public labels.
+        public: What `public_json` wrote; before there were names it had none.
+    """
+    stored = public.get("names")
+    names = None if stored is None else _pairs(stored)
     if value["kind"] == "released":
         kinds = {kind.__name__: kind for kind in planning.BY_SHARE.values()}
         fields = {key: value[key] for key in ("count_weight", "class_size", "remember", "share")}
-        return ReleasedLabels(**fields, selection=kinds[value["selection"]] if value["selection"] else None)
-    remap = remap or {}
+        chosen = kinds[value["selection"]] if value["selection"] else None
+        return ReleasedLabels(**fields, selection=chosen, names=names)
+    remap = public.get("remap") or {}
     if "parents" in remap:
         (otherwise,) = labels_from_json([remap["otherwise"]])
-        return PublicLabels(labels, Taxonomy(_pairs(remap["parents"]), otherwise))
-    if "table" in remap:
-        return PublicLabels(labels, _pairs(remap["table"]))
-    return PublicLabels(labels)
+        return PublicLabels(
+            labels, Taxonomy(_pairs(remap["parents"]), otherwise, _pairs(remap.get("titles", []))), names
+        )
+    return PublicLabels(labels, _pairs(remap["table"]) if "table" in remap else None, names)
 
 
-def _pairs(stored: Iterable[Any]) -> dict[Label, Label]:
+def _pairs(stored: Iterable[Any]) -> dict[Any, Any]:
     return {pair[0]: pair[1] for pair in map(labels_from_json, stored)}

@@ -18,6 +18,11 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @needs_lite0
+def test_image_encoders_read_no_names(lite0):
+    assert not lite0.reads_texts
+
+
+@needs_lite0
 def test_images_depend_on_themselves_alone(lite0):
     assert_depends_on_the_example_alone(lite0, pictures(18), alone=1, sizes=(3,))
 

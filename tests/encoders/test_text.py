@@ -5,6 +5,8 @@ import importlib
 import numpy as np
 import pytest
 
+import reticent as rt
+from reticent import errors
 from reticent.encoders.text import bucket
 from tests.encoders.samples import WORDS, assert_depends_on_the_example_alone, needs_minilm, texts
 
@@ -107,4 +109,17 @@ def test_unusable_inputs_become_nan(minilm, capfd):
     np.testing.assert_array_equal(x[0], x[8])
     assert minilm([]).shape == (0, 384)
     assert minilm(np.array(["a text", None], dtype=object)).shape == (2, 384)
+    assert capfd.readouterr() == ("", "")
+
+
+@needs_minilm
+def test_names_longer_than_the_encoder_reads_are_refused(minilm, tmp_path, capfd):
+    assert minilm.reads_texts
+    assert minilm.reads_whole("word " * 254)
+    assert not minilm.reads_whole("word " * 255)  # two tokens are for the ends
+    policy, budget = rt.PublicLabels(["a"], names={"a": "word " * 255}), rt.Budget(epsilon=1.0, delta=1e-5)
+    model = rt.ContinualClassifier(labels=policy, budget=budget, encoder=minilm, path=tmp_path / "model")
+    with pytest.raises(errors.InvalidValue, match="name of label 'a' is longer than minilm reads: 256 tokens"):
+        model.learn_task(["a text"], ["a"])
+    assert not (tmp_path / "model").exists()
     assert capfd.readouterr() == ("", "")

@@ -25,10 +25,10 @@ def model(tmp_path) -> Path:
     return Path(tmp_path, "model")
 
 
-def rewrite(model: Path, change: Callable[[Arrays], Arrays]) -> None:
-    """Changes the arrays of the second release, and renews its digest."""
+def rewrite(model: Path, change: Callable[[Arrays], Arrays], which: int = 1) -> None:
+    """Changes the arrays of a release, the second by default, and renews its digest."""
     manifest = json.loads((model / "manifest.json").read_text())
-    entry = manifest["releases"][1]
+    entry = manifest["releases"][which]
     blob = (model / entry["file"]).read_bytes()
     about = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])["__metadata__"]
     blob = safetensors.numpy.save(change(dict(safetensors.numpy.load(blob))), metadata=about)
@@ -66,4 +66,51 @@ def test_releases_that_fit_are_read(model):
 def test_releases_that_do_not_fit_are_refused(model, change):
     rewrite(model, change)
     with pytest.raises(errors.InvalidValue, match="does not fit the labels or the other releases"):
+        rt.load(model)
+
+
+UNIT = np.eye(2, 8, dtype=np.float32)
+NAMES = {"named": np.array([0, 1], np.int32), "names": UNIT}
+PLACE = {"place": np.array([3], np.int32)}
+EARLIER = {
+    "earlier_rows": np.array([1, 1], np.int32),
+    "earlier_places": np.array([1, 2], np.int32),
+    "earlier_sums": UNIT,
+    "earlier_noise": np.ones(2, np.float32),
+}
+OPTIONAL: Arrays = {**NAMES, "centre": UNIT[0], **PLACE, **EARLIER}
+
+
+def test_releases_with_optional_arrays_are_read(model):
+    rewrite(model, lambda arrays: {**arrays, **OPTIONAL})
+    assert set(OPTIONAL) < set(rt.load(model).releases[1].parameters)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("named", rows) for rows in ([0, 2], [-1, 1], [1, 0], [1, 1], [0.0, 1.0], [[0, 1]], [0], None)),
+        *(("names", rows) for rows in (2 * UNIT, UNIT * np.nan, 0 * UNIT, UNIT[:1], UNIT[:, :3], UNIT[0], None)),
+        ("names", UNIT.astype(np.float64)),
+        *(("centre", value) for value in (UNIT, UNIT[0, :3], UNIT[0] * np.nan, np.eye(2, 8)[0])),
+        *(("place", value) for value in ([0], [2], [1, 2], [3.0], 3, None)),
+        *(("earlier_rows", rows) for rows in ([1, 2], [-1, 1], [1], [1.0, 1.0], [[1, 1]], None)),
+        *(("earlier_places", places) for places in ([1, 1], [0, 1], [1, 3], [1], [1.0, 2.0], None)),
+        *(("earlier_sums", sums) for sums in (UNIT[:1], UNIT[:, :3], UNIT * np.nan, None)),
+        *(("earlier_noise", noise) for noise in ([1.0], [0.0, 1.0], [np.inf, 1.0], None)),
+    ],
+)
+def test_optional_arrays_are_checked(model, name, value):
+    arrays = {**OPTIONAL, name: None if value is None else np.asarray(value)}
+    rewrite(
+        model, lambda stored: {**stored, **{key: array.copy() for key, array in arrays.items() if array is not None}}
+    )
+    with pytest.raises(errors.InvalidValue, match="does not fit the labels or the other releases"):
+        rt.load(model)
+
+
+def test_a_label_is_named_once(model):
+    rewrite(model, lambda arrays: {**arrays, **NAMES})
+    rewrite(model, lambda arrays: {**arrays, **NAMES}, which=0)
+    with pytest.raises(errors.InvalidValue, match="Two releases name the same label"):
         rt.load(model)

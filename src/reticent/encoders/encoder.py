@@ -36,6 +36,8 @@ class Backend:
         probe: A public example that it must be able to encode, so that a broken model is refused before any data.
         module: The torch module behind it, None where there is none.
         embed: From stacked items as tensors to a tensor of features, with gradients where they are wanted.
+        longest: How many tokens of a text it reads, None where it reads no texts or has no limit.
+        tokens: How many tokens a text has, up to one more than it reads.
     """
 
     prepare: Callable[[Sequence[object]], Items]
@@ -45,6 +47,8 @@ class Backend:
     probe: object = None
     module: Any = None
     embed: Callable[[tuple[Any, ...]], Any] | None = None
+    longest: int | None = None
+    tokens: Callable[[str], int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,6 +108,19 @@ class Encoder:
     def width(self) -> int:
         """Number of features."""
         return self.backend.width if self.declared_width is None else self.declared_width
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether its inputs are texts, as its public example is one; so it can read the names of labels."""
+        return isinstance(self.backend.probe, str)
+
+    def reads_whole(self, text: str) -> bool:
+        """Returns whether no part of a public text is cut off."""
+        longest, tokens = self.backend.longest, self.backend.tokens
+        if longest is None or tokens is None or 2 * len(text.encode()) < longest:  # a token has a byte or more
+            return True
+        with errors.silenced():
+            return tokens(text) <= longest
 
     @cached_property
     def digest(self) -> str:

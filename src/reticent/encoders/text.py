@@ -88,6 +88,8 @@ def backend(model: Any, tokenizer: Any, *, width: int, tokens: int) -> Backend:
         probe="A public text.",
         module=model,
         embed=embed,
+        longest=tokens,
+        tokens=lambda text: len(tokenizer(text, truncation=True, max_length=tokens + 1)["input_ids"]),
     )
 
 

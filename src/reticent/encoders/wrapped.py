@@ -37,7 +37,7 @@ def wrap(
         width: Number of features.
         name: What it is called in a manifest; pass the encoder again when the model is loaded.
         probe: A public example that it must be able to encode; adapters can be trained only with one. Without it nobody
-            checks that the code remembers nothing.
+            checks that the code remembers nothing. A text says that it reads texts: then it gets labels' names, too.
 
     Example:
         >>> lengths = wrap(lambda texts: np.array([[len(text), 1.0] for text in texts]), width=2, name="lengths")

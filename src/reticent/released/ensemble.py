@@ -15,6 +15,7 @@ from reticent.labels import LabelSpace
 from reticent.numerics.rows import scaled
 from reticent.released.aggregate import AGGREGATES, Aggregate, Logits, argmax
 from reticent.released.model import Encode, Floats, Scorer, features_of, learned_rows
+from reticent.released.naming import NAMED, NAMES
 from reticent.released.release import Release
 
 WEIGHT, BIAS, ROWS = "head.weight", "head.bias", "rows"
@@ -91,8 +92,8 @@ class Ensemble:
 
 
 def adapter_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a release holds beside its head."""
-    return {name: value for name, value in parameters.items() if name not in (WEIGHT, BIAS, ROWS)}
+    """Returns what a release holds beside its head and the names of labels."""
+    return {name: value for name, value in parameters.items() if name not in (WEIGHT, BIAS, ROWS, NAMED, NAMES)}
 
 
 def adapter_to_json(adapter: Adapter) -> dict[str, Any] | None:

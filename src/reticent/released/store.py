@@ -72,20 +72,28 @@ def _of_format_3(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "identity": None, "learner": learner}
 
 
-def write_labels(folder: Path, labels: LabelSpace, remap: Mapping[str, Any] | None) -> dict[str, str]:
-    """Writes the public labels and where others are mapped, once for all tasks; returns the manifest's entry."""
-    blob = json.dumps({"labels": labels_to_json(labels.labels), "remap": remap}).encode()
+def write_labels(folder: Path, labels: LabelSpace, public: Mapping[str, Any]) -> dict[str, str]:
+    """Writes the public labels, where others are mapped, and names, once for all tasks; returns the manifest's entry.
+
+    Args:
+        folder: The model directory.
+        labels: Known before any task.
+        public: What `policies.public_json` returned.
+    """
+    blob = json.dumps({"labels": labels_to_json(labels.labels), **public}).encode()
     if len(blob) > _LARGEST_LABELS:
-        raise errors.InvalidValue(f"Expected public labels and their mapping in at most {_LARGEST_LABELS:,} bytes.")
+        raise errors.InvalidValue(
+            f"Expected public labels, their mapping and their names in at most {_LARGEST_LABELS:,} bytes."
+        )
     write_whole(folder / LABELS, blob)
     return {"file": LABELS, "sha256": hashlib.sha256(blob).hexdigest()}
 
 
-def read_labels(folder: Path, entry: Mapping[str, str]) -> tuple[tuple[Label, ...], Mapping[str, Any] | None]:
-    """Reads the public labels and their remap, and checks the digest."""
+def read_labels(folder: Path, entry: Mapping[str, str]) -> tuple[tuple[Label, ...], Mapping[str, Any]]:
+    """Reads the public labels, and their remap and names; checks the digest."""
     with readable(folder / LABELS):
         stored = json_of(_read(folder, entry, most=_LARGEST_LABELS))
-        return labels_from_json(stored["labels"]), stored["remap"]
+        return labels_from_json(stored["labels"]), stored
 
 
 def write_release(folder: Path, number: int, release: Release, identity: str) -> dict[str, str]:

@@ -7,10 +7,16 @@ from typing import Any
 import numpy as np
 
 from reticent import errors
+from reticent.numerics.rows import norms
 from reticent.released.ensemble import BIAS, ROWS, WEIGHT, adapter_values
 from reticent.released.model import Model
+from reticent.released.naming import NAMED, NAMES
 
 _SUMS, _NOISE = "sums", "noise"
+_CENTRE, _PLACE = "centre", "place"
+_EARLIER = ("earlier_rows", "earlier_places", "earlier_sums", "earlier_noise")
+_OURS = ("sums", "ensemble")
+_UNIT = 1e-3  # how far from 1 the norm of a name's features may be
 _RESTORE = "Restore the model from a backup."
 
 
@@ -20,6 +26,8 @@ def refuse_malformed(model: Model, rule: str | None, *, since: int = 0, advice: 
     Guarantees:
       - Rows are rows of the label space, ascending; there is a finite value for each, of one width in all releases.
                                                                             test_releases_that_do_not_fit_are_refused
+      - So are rows that have a name, each in one release, with a unit vector; a centre has that width; what was
+        published in retrospect belongs to earlier places.                  test_optional_arrays_are_checked
 
     Args:
         model: With all of its releases.
@@ -31,11 +39,15 @@ def refuse_malformed(model: Model, rule: str | None, *, since: int = 0, advice: 
     width = next((_width(release.parameters) for release in learned), None)
     for release in model.releases[since:]:
         if release.parameters and not (
-            _fits(release.parameters, len(model.labels)) and _is_of(rule, release.parameters, width)
+            _fits(release.parameters, len(model.labels)) and _is_of(rule, release.parameters, width, len(model.labels))
         ):
             raise errors.InvalidValue(
                 f"The release of task {release.task[:200]!r} does not fit the labels or the other releases. {advice}"
             )
+    if rule in _OURS:
+        named = [release.parameters[NAMED] for release in learned if NAMED in release.parameters]
+        if named and len(np.unique(np.concatenate(named))) < sum(map(len, named)):
+            raise errors.InvalidValue(f"Two releases name the same label. {advice}")
 
 
 def refuse_other_rule(model: Model, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:
@@ -71,28 +83,76 @@ def refuse_other_encoder(model: Model, stored: Mapping[str, Any] | None, given: 
 def _fits(parameters: Mapping[str, Any], labels: int) -> bool:
     """Rows, where there are any, are distinct labels of the space."""
     rows = parameters.get(ROWS)
-    if rows is None:
-        return True
-    if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        return False
-    return not len(rows) or bool(rows[0] >= 0 and rows[-1] < labels and (rows[1:] > rows[:-1]).all())
+    return rows is None or (_are_rows(rows, labels) and bool((rows[1:] > rows[:-1]).all()))
 
 
-def _is_of(rule: str | None, parameters: Mapping[str, Any], width: int | None) -> bool:
+def _are_rows(rows: Any, labels: int) -> bool:
+    return rows.ndim == 1 and rows.dtype.kind in "iu" and bool(((rows >= 0) & (rows < labels)).all())
+
+
+def _is_of(rule: str | None, parameters: Mapping[str, Any], width: int | None, labels: int) -> bool:
     """The arrays are what our rules read; those of a rule of the user's own are left to it."""
+    if rule not in _OURS:
+        return True
     if rule == "sums":
-        if set(parameters) != {ROWS, _SUMS, _NOISE} or not (parameters[_NOISE] > 0).all():
+        needed, allowed = {ROWS, _SUMS, _NOISE}, {ROWS, _SUMS, _NOISE, NAMED, NAMES, _CENTRE, _PLACE, *_EARLIER}
+        if not needed <= set(parameters) <= allowed or not (parameters[_NOISE] > 0).all():
             return False
         one, many = parameters[_NOISE], parameters[_SUMS]
-    elif rule == "ensemble":
+    else:
         if not {ROWS, WEIGHT, BIAS} <= set(parameters):
             return False
         one, many = parameters[BIAS], parameters[WEIGHT]
-    else:
-        return True
     count = len(parameters[ROWS])
     return (
-        all(_finite(array) for array in parameters.values()) and one.shape == (count,) and many.shape == (count, width)
+        all(_finite(array) for array in parameters.values())
+        and one.shape == (count,)
+        and many.shape == (count, width)
+        and _names_fit(parameters, width, labels)
+        and (rule != "sums" or (_centre_fits(parameters, width) and _places_fit(parameters, width, labels)))
+    )
+
+
+def _names_fit(parameters: Mapping[str, Any], width: int | None, labels: int) -> bool:
+    """Names, where there are any, are unit vectors of distinct labels."""
+    if NAMED not in parameters and NAMES not in parameters:
+        return True
+    if NAMED not in parameters or NAMES not in parameters:
+        return False
+    rows, features = parameters[NAMED], parameters[NAMES]
+    if not _fits({ROWS: rows}, labels) or features.shape != (len(rows), width) or features.dtype != np.float32:
+        return False
+    return bool((np.abs(norms(features.astype(np.float64)) - 1) < _UNIT).all())
+
+
+def _centre_fits(parameters: Mapping[str, Any], width: int | None) -> bool:
+    centre = parameters.get(_CENTRE)
+    return centre is None or (centre.shape == (width,) and centre.dtype == np.float32)
+
+
+def _places_fit(parameters: Mapping[str, Any], width: int | None, labels: int) -> bool:
+    """A place in an epoch counts from 1; what is published in retrospect is of earlier places, each once."""
+    place = parameters.get(_PLACE)
+    found = [parameters[name] for name in _EARLIER if name in parameters]
+    if place is None:
+        return not found
+    if place.shape != (1,) or place.dtype.kind not in "iu" or place[0] < 1:
+        return False
+    if not found:
+        return True
+    if len(found) < len(_EARLIER):
+        return False
+    rows, places, sums, noise = found
+    count = len(rows)
+    return (
+        _are_rows(rows, labels)
+        and places.shape == (count,)
+        and places.dtype.kind in "iu"
+        and bool(((places >= 1) & (places < place[0])).all())
+        and len(set(zip(rows.tolist(), places.tolist(), strict=True))) == count
+        and sums.shape == (count, width)
+        and noise.shape == (count,)
+        and bool((noise > 0).all())
     )
 
 

@@ -102,7 +102,7 @@ def audit_model(path: str | os.PathLike[str], *, trials: int | None = None) -> A
     settings = store.read_manifest(Path(path))
     stored = settings["learner"]
     learner = Cosine() if stored is None else learners.from_json(stored)
-    policy = policies.from_json(settings["policy"], ("first", "second"), None)
+    policy = policies.from_json(settings["policy"], ("first", "second"), {})
     if isinstance(learner, PeftEnsemble):
         encoder = settings["encoder"]
         through = learner.adapter is None and encoder is not None and encoder["digest"] is not None

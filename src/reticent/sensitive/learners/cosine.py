@@ -17,6 +17,7 @@ from reticent.policies import Policy, PublicLabels
 from reticent.privacy import events
 from reticent.released import denoise
 from reticent.released.model import Encode, learned_rows
+from reticent.released.naming import Name, Naming, no_names
 from reticent.released.release import Past, Release
 from reticent.released.sums import Sums
 from reticent.sensitive.learners.learner import encoded
@@ -71,16 +72,20 @@ class Cosine:
         """Releases the noisy sums of known labels, and new labels as the policy says."""
         task = gate.admit(task)
         features = encoded(task.inputs, encoder, past)
+        name: Name = no_names
+        if self.combine is not denoise.total:  # which reads none
+            name = Naming.of_known(policy, encoder, known, past, width=features.shape[1]).arrays
         if isinstance(policy, PublicLabels):
             gaussian = policy.sums(gate.budget)
             permit = gate.spend(gaussian, task=task.name)
             places = [policy.resolve(label, known) for label in task.labels]
             if self.keep_all:
-                return noisy_sums(features, places, known, LabelSpace(()), gaussian, permit)
-            return _public(features, places, known, SparseGaussian(gaussian, len(known), learned_rows(past)), permit)
+                return noisy_sums(features, places, known, LabelSpace(()), gaussian, permit, name=name)
+            sparse = SparseGaussian(gaussian, len(known), learned_rows(past))
+            return _public(features, places, known, sparse, permit, name)
         if policy.selection is None:
             joint = policy.joint(gate.budget)
-            return _joint(features, task.labels, known, joint, gate.spend(joint, task=task.name))
+            return _joint(features, task.labels, known, joint, gate.spend(joint, task=task.name), name)
         chosen, gaussian = policy.selection_and_sums(gate.budget)
         permit = gate.spend(events.compose(chosen, gaussian), task=task.name)
         counts = label_sums.count_by_label(task.labels)
@@ -89,7 +94,7 @@ class Cosine:
         released = permit.draw(SelectLabels(chosen), counts)
         new = LabelSpace(tuple(label for label in released if label not in known), permit.event)
         updated = None if policy.remember else set(released)
-        return noisy_sums(features, task.labels, known, new, gaussian, permit, updated=updated)
+        return noisy_sums(features, task.labels, known, new, gaussian, permit, updated=updated, name=name)
 
 
 def _public(
@@ -98,6 +103,7 @@ def _public(
     known: LabelSpace,
     mechanism: SparseGaussian,
     permit: Permit,
+    name: Name,
 ) -> Release:
     """Sums only what has examples; the mechanism draws for all other labels as if they had been summed too."""
     rows = sorted({known.row(place) for place in places if place is not None})
@@ -105,7 +111,8 @@ def _public(
     exact = label_sums.sum_by_label(features, places, known=found, count_weight=0.0)
     kept = permit.draw(mechanism, SparseSums(np.array(rows, dtype=np.int64), exact.known))
     noise = np.full(len(kept.rows), mechanism.event.noise_multiplier)
-    return permit.release(parameters=_parameters(kept.rows, kept.sums / grid.SCALE, noise))
+    parameters = _parameters(kept.rows, kept.sums / grid.SCALE, noise)
+    return permit.release(parameters=parameters | name(known, kept.rows))
 
 
 def _joint(
@@ -114,6 +121,7 @@ def _joint(
     known: LabelSpace,
     event: events.JointGaussian,
     permit: Permit,
+    name: Name,
 ) -> Release:
     exact = label_sums.sum_by_label(features, labels, known=known, count_weight=event.count_weight)
     noisy = permit.draw(JointGaussian(event), exact)
@@ -122,7 +130,8 @@ def _joint(
     noise = np.full(len(sums), event.noise_multiplier)
     noise[len(known) :] /= weight
     new = LabelSpace(noisy.released, event)
-    return permit.release(labels=new, parameters=_parameters(np.arange(len(sums)), sums, noise))
+    rows = np.arange(len(sums))
+    return permit.release(labels=new, parameters=_parameters(rows, sums, noise) | name(known.union(new), rows))
 
 
 def noisy_sums(
@@ -134,6 +143,7 @@ def noisy_sums(
     permit: Permit,
     *,
     updated: set[Label] | None = None,
+    name: Name = no_names,
 ) -> Release:
     """Releases the noisy sums of all labels, or only of those that this task released (the paper)."""
     everything = known.union(new)
@@ -145,7 +155,7 @@ def noisy_sums(
     sums = permit.draw(GaussianSum(gaussian), exact.known).astype(np.float32)
     sums /= np.float32(grid.SCALE)  # a power of two: nothing is rounded twice
     noise = np.full(len(rows), gaussian.noise_multiplier)
-    return permit.release(labels=new, parameters=_parameters(rows, sums, noise))
+    return permit.release(labels=new, parameters=_parameters(rows, sums, noise) | name(everything, rows))
 
 
 def _parameters(
