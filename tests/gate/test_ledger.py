@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import json
 import multiprocessing
 import os
@@ -450,3 +451,42 @@ def test_the_statement_names_ledger_and_head(tmp_path):
     assert f"Ledger      {after.identity}" in after.text()
     assert f"Head        {head}" in after.text()
     assert after.json()["ledger"] == {"identity": after.identity, "head": head}
+
+
+# --- epochs of memory
+
+EPOCH = accounting.remembered(BUDGET, epoch=2, horizon=3)
+
+
+def test_an_epoch_has_one_event(tmp_path):
+    with Ledger.create(tmp_path / "model", BUDGET) as ledger:
+        ledger.spend(EPOCH, task="march", private=True)
+        ledger.spend(EPOCH, task="april", private=True)
+        for other in ({"noise_multiplier": 9.0}, {"epoch": 1}, {"eighths": 1}, {"horizon": 12}):
+            with pytest.raises(errors.LedgerError, match="is over, or its rows have other noise; nothing was"):
+                ledger.spend(dataclasses.replace(EPOCH, **other), task="may", private=True)
+        ledger.spend(dataclasses.replace(EPOCH, epoch=3), task="may", private=True)
+        with pytest.raises(errors.LedgerError, match="Epoch 2 is over"):
+            ledger.spend(EPOCH, task="june", private=True)
+    with Ledger.open(tmp_path / "model") as ledger:
+        assert [spend.event for spend in ledger.statement().spends[:2]] == [EPOCH, EPOCH]
+        with pytest.raises(errors.LedgerError, match="Epoch 2 is over"):
+            ledger.spend(EPOCH, task="june", private=True)
+
+
+def test_an_epoch_has_no_more_rows_than_places():
+    ledger = Ledger.create(None, BUDGET)
+    rows = [ledger.spend(EPOCH, task=f"month {t}", private=True) for t in range(3)]
+    with pytest.raises(errors.LedgerError, match="All 3 places of epoch 2 are used; nothing was spent"):
+        ledger.spend(EPOCH, task="one more", private=True)
+    ledger.void(rows[1], reason="the disk was full")
+    ledger.spend(EPOCH, task="one more", private=True)
+    assert ledger.statement().epsilon <= BUDGET.epsilon
+
+
+def test_a_task_has_one_row_of_an_epoch():
+    """The same persons twice would move the same noise twice: the budget of one epoch does not allow it."""
+    ledger = Ledger.create(None, BUDGET)
+    ledger.spend(EPOCH, task="march", private=True)
+    with pytest.raises(errors.BudgetExceeded):
+        ledger.spend(EPOCH, task="march", private=True)

@@ -31,6 +31,7 @@ class Ledger(LedgerFile):
       - `spend` returns only after the row is on disk; a crash later leaves it spent.   test_kill_after_spend
       - A spend past the budget is refused and changes nothing.                   test_refuses_before_overspending
       - Sequential within a task, parallel across tasks of order n.               test_tasks_compose_in_parallel
+      - An epoch of memory has one event, and no more rows than places.           test_an_epoch_has_one_event
       - Safe with several processes.                                              test_concurrent_spends
       - A forked child spends nothing here.     test_a_forked_child_loses_and_doubles_nothing
       - It tells the day of a spend, and not how long a task took.           test_the_ledger_tells_no_durations
@@ -100,6 +101,7 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         task = names.public_name(task)
         body = {"task": task, "event": events.to_json(event), "private": bool(private)}
         with self._exclusive():
+            self._refuse_other_epoch(event)
             if not self._affordable(event, task):
                 budget = self.budget
                 raise errors.BudgetExceeded(
@@ -207,6 +209,23 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             other.list_releases(releases)
 
     # --- inside
+
+    def _refuse_other_epoch(self, event: Event) -> None:
+        """Memory: an epoch has one noise and matrix and no more rows than places; an earlier one gets no more."""
+        spends = (spend.event for spend in self._account.spends.values() if spend.voided is None)
+        rows = [row for spent in spends for row in accounting.split(spent)[0].elements()]
+        for epoch in accounting.split(event)[0]:
+            mine = [row for row in rows if row.epoch == epoch.epoch]
+            if any(row.epoch > epoch.epoch for row in rows) or any(row != epoch for row in mine):
+                raise errors.LedgerError(
+                    f"Epoch {epoch.epoch} is over, or its rows have other noise; nothing was spent. Begin a new epoch: "
+                    "reticent vault rotate."
+                )
+            if len(mine) >= epoch.horizon:
+                raise errors.LedgerError(
+                    f"All {epoch.horizon} places of epoch {epoch.epoch} are used; nothing was spent. Begin a new "
+                    "epoch: reticent vault rotate."
+                )
 
     def _affordable(self, event: Event, task: str) -> bool:
         """For one person, n tasks like this one, and any n tasks of the stream with it, stay within the budget."""

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from reticent import errors
-from reticent.privacy import events, gaussian, pld, renyi, selection
+from reticent.privacy import epoch_costs, events, gaussian, pld, renyi, selection
 from reticent.privacy.events import Event
 
 _PLACEMENTS = 512  # of one person's examples that are looked at one by one
@@ -217,6 +217,8 @@ def _replaced(leaf: Event) -> Iterator[Event]:
         case events.JointGaussian(examples_per_person=m) | events.LabelCounts(examples_per_person=m):
             yield events.Gaussian(noise_multiplier=leaf.noise_multiplier / 2, examples_per_person=m)
             yield events.Exposure(chance=min(selection.GaussianLaw(leaf).exposures(m)[m], 1 - 1e-9))
+        case events.Remembered(count_weight=0.0):
+            yield dataclasses.replace(leaf, noise_multiplier=leaf.noise_multiplier / 2)
         case events.LabelSelection(examples_per_person=m):
             yield dataclasses.replace(leaf, examples_per_person=2 * m)
         case events.Exposure():
@@ -359,7 +361,7 @@ def separated(counts: Counter[Event]) -> Counter[Event]:
 
 
 def _composed(counts: Counter[Event], resolution: float) -> Profile:
-    squares, chance = 0.0, 0.0
+    squares, chance = epoch_costs.squares_and_chance(counts)
     convolved: list[pld.Part] = []
     selected: dict[Event, int] = {}
     for leaf, times in separated(counts).items():
@@ -378,6 +380,8 @@ def _composed(counts: Counter[Event], resolution: float) -> Profile:
                 convolved.append(pld.Part(leaf, times))
             case events.PrivateSelection():
                 selected[leaf] = times
+            case events.Remembered():
+                pass  # all of them together, above
             case _:
                 raise errors.UnsupportedEvent(f"No accountant knows {type(leaf).__name__}. Add a case with its proof.")
     if squares > events.LARGEST_SQUARES:

@@ -83,8 +83,8 @@ class Statement:
 
     @cached_property
     def now(self) -> accounting.Cost:
-        """What one person has lost so far at the budget's delta, under both adjacencies."""
-        return self._cost(list(self.tasks.values()), self.budget.tasks_per_person, self.budget.delta)
+        """What one person has lost so far at the budget's delta, under both adjacencies; by an epoch's rows so far."""
+        return self._cost(accounting.so_far(list(self.tasks.values())), self.budget.tasks_per_person, self.budget.delta)
 
     @property
     def epsilon(self) -> float:

@@ -1,7 +1,7 @@
 """Events that the tests of accounting look at."""
 
 from reticent import Budget
-from reticent.privacy import events, planning
+from reticent.privacy import accounting, events, planning
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
@@ -29,4 +29,6 @@ EVENTS = [
     events.compose(LABELLED, one_gaussian(9.0)),
     events.compose(JOINT, TRAINING),
     events.compose(JOINT, JOINT, events.Public()),
+    accounting.remembered(BUDGET, epoch=1),
+    events.compose(accounting.remembered(BUDGET, epoch=1), LABELS, one_gaussian(9.0)),
 ]

@@ -1,7 +1,8 @@
 """What events cost, and how much noise a budget asks for. Sees descriptions only, never data.
 
-Contains `costs` (event -> epsilon or delta), `stream` (what one person loses over several tasks) and `calibration`
-(budget -> noise). Formulas of single mechanisms do not: see `profiles` and `selection`.
+Contains `costs` (event -> epsilon or delta), `stream` (what one person loses over several tasks), `calibration`
+(budget -> noise) and `remembering` (both, for memory between tasks). Formulas of single mechanisms do not: see
+`profiles` and `selection`.
 
 Answers never under-report: closed forms are checked in high precision, compositions use dominating privacy loss
 distributions with their rounding error added, and calibration asserts its result against the budget.
@@ -16,7 +17,8 @@ from reticent.privacy.accounting.calibration import (
     private_selection,
     training_beside,
 )
-from reticent.privacy.accounting.costs import Cost, cost, delta, epsilon, refuse_fewer_examples, repeat, within
+from reticent.privacy.accounting.costs import Cost, cost, delta, epsilon, refuse_fewer_examples, repeat, split, within
+from reticent.privacy.accounting.remembering import remembered, so_far
 from reticent.privacy.accounting.stream import stream_cost, stream_delta, worst_subsets
 
 __all__ = [
@@ -31,7 +33,10 @@ __all__ = [
     "noise_multiplier",
     "private_selection",
     "refuse_fewer_examples",
+    "remembered",
     "repeat",
+    "so_far",
+    "split",
     "stream_cost",
     "stream_delta",
     "training_beside",

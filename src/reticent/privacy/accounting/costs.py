@@ -1,11 +1,12 @@
 """Event -> epsilon or delta, under both adjacencies."""
 
 import math
+from collections import Counter
 from typing import NamedTuple, TypeGuard
 
 from reticent import errors
 from reticent.budget import Adjacency, Budget
-from reticent.privacy import events, pld, profiles, selection
+from reticent.privacy import epoch_costs, events, pld, profiles, selection
 from reticent.privacy.events import Event
 
 # Events whose noise is one Gaussian: `gaussian_part` describes them by two numbers.
@@ -39,6 +40,7 @@ def cost(event: Event, delta: float) -> Cost:
     replaced = epsilon(event, delta, adjacency=Adjacency.REPLACE_ONE)
     leaves = list(profiles.leaves(event))
     tight = all(isinstance(leaf, events.Gaussian) for leaf in leaves) or isinstance(event, events.JointGaussian)
+    tight |= len(leaves) == 1 and isinstance(leaves[0], events.Remembered) and not leaves[0].count_weight
     return Cost(epsilon(event, delta), replaced, tight)
 
 
@@ -65,12 +67,23 @@ def epsilon(event: Event, delta: float, *, adjacency: Adjacency = Adjacency.ADD_
 
 
 def repeat(event: Event, times: int) -> Event:
-    """Returns the event of the same spend several times.
+    """Returns the event of a person who is in this many tasks of the same spend; an epoch counts once.
 
     >>> repeat(events.Public(), 2)
     Composed(parts=(Public(), Public()))
     """
-    return events.compose(*[event] * times)
+    remembered, others = split(event)
+    if times == 1 or not remembered:
+        return events.compose(*[event] * times)
+    return events.compose(*epoch_costs.bundled([remembered], times), *[others] * times)
+
+
+def split(task: Event) -> tuple[Counter[events.Remembered], Event]:
+    """Returns the epochs that a task has a row of, and all that it spends besides as one event."""
+    leaves = list(profiles.leaves(task))
+    others = [leaf for leaf in leaves if not isinstance(leaf, events.Remembered)]
+    remembered = Counter(leaf for leaf in leaves if isinstance(leaf, events.Remembered))
+    return remembered, events.compose(*others) if others else events.Public()
 
 
 def within(event: Event, budget: Budget) -> bool:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from reticent.budget import Adjacency
-from reticent.privacy import events, pld, profiles
-from reticent.privacy.accounting.costs import GAUSSIANS, Cost, cost, delta, gaussian_part, repeat
+from reticent.privacy import epoch_costs, events, pld, profiles
+from reticent.privacy.accounting.costs import GAUSSIANS, Cost, cost, delta, gaussian_part, repeat, split
 from reticent.privacy.events import Event
 
 _MOST_SUBSETS = 16
@@ -41,12 +41,15 @@ def worst_subsets(tasks: Sequence[Event], order: int) -> Iterator[Event]:
 
     "The n most expensive tasks" is not defined (two events of equal epsilon compose differently), so every multiset of
     kinds is tried; where there are too many, one event that dominates them all. Gaussians and joint releases need no
-    search: the n largest 1/sigma^2 and the n largest exposures bound every subset.
+    search: the n largest 1/sigma^2 and the n largest exposures bound every subset. Tasks with memory are one event
+    for all of them, beside what else n tasks spend.
     """
     kinds = Counter(task for task in tasks if any(profiles.leaves(task)))
     size = min(order, kinds.total())
     if size <= 1:
         yield from kinds
+    elif any(split(kind)[0] for kind in kinds):
+        yield from _with_memory(kinds, order)
     elif all(isinstance(leaf, GAUSSIANS) for kind in kinds for leaf in profiles.leaves(kind)):
         squares, exposures = zip(*(gaussian_part(kind) for kind in kinds.elements()), strict=True)
         yield _gaussian_event(sum(sorted(squares)[-size:]), sum(sorted(exposures)[-size:]))
@@ -56,6 +59,18 @@ def worst_subsets(tasks: Sequence[Event], order: int) -> Iterator[Event]:
         for subset in itertools.combinations_with_replacement(kinds, size):
             if all(times <= kinds[kind] for kind, times in Counter(subset).items()):
                 yield events.compose(*subset)
+
+
+def _with_memory(kinds: Counter[Event], order: int) -> Iterator[Event]:
+    """Yields the subsets of tasks without memory, and those with one that has it: all epochs, and n - 1 other tasks."""
+    parted = [split(kind) for kind in kinds.elements()]
+    others = [rest for held, rest in parted if not held]
+    yield from worst_subsets(others, order)
+    bundle = epoch_costs.bundled((held for held, _ in parted if held), order)
+    beside = list(worst_subsets([rest for _, rest in parted], order - 1)) or [events.Public()]
+    for rest in dict.fromkeys(rest for held, rest in parted if held):
+        for subset in beside:
+            yield events.compose(*bundle, rest, subset)
 
 
 def _gaussian_event(squares: float, chance: float) -> Event:
