@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,7 @@ def read_names(path: str | os.PathLike[str]) -> dict[Label, str]:
     return checked(found)
 
 
-def from_answer(names_of: Callable[[Label], object] | Names | None, label: Label) -> str | None:
+def from_answer(names_of: Callable[[Any], object] | Names | None, label: Label) -> str | None:
     """Returns the name of a label that was released; never raises.
 
     Args:
@@ -126,11 +126,6 @@ def from_answer(names_of: Callable[[Label], object] | Names | None, label: Label
     except Exception:  # after the spend nothing may be lost
         return None
     return said_by(label) if answer is None else proper(answer)
-
-
-def without(labels: Iterable[Label], name: Callable[[Label], str | None]) -> int:
-    """Returns how many of these labels have no name."""
-    return sum(name(label) is None for label in labels)
 
 
 def _line(text: object) -> str:

@@ -155,7 +155,7 @@ class ReleasedLabels:
     remember: bool = True
     selection: type[events.LabelSelection] | None = None
     share: float | None = None
-    names: Names | Callable[[Label], str | None] | None = field(default=None, hash=False)
+    names: Names | Callable[[Any], str | None] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         if self.names is not None and not callable(self.names):

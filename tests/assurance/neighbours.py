@@ -53,6 +53,11 @@ POLICIES: dict[str, Callable[[], Any]] = {
     "released, paper": lambda: rt.ReleasedLabels.paper(share=0.5),
     "released, optimal": lambda: rt.ReleasedLabels(selection=events.OptimalSelection, share=0.5),
 }
+_NAMES = {"a": "an aardvark", "b": "anything else"}
+NAMED = {  # of no other label may anybody be asked
+    "public": rt.PublicLabels(["a", "b", 1], names=_NAMES),
+    "released": rt.ReleasedLabels(names=_NAMES.__getitem__),
+}
 PEFT = rt.PeftEnsemble(task_size=80, epochs=2, decoys=2)
 
 
@@ -382,6 +387,9 @@ def entries() -> list[Entry]:
     run = partial(learn_inputs, encoder=text_encoder, labels=rt.ReleasedLabels())
     found.append(Entry("learn_task, released", "texts", sentences(), words, run))
     shown = st.tuples(st.sampled_from(ODD_PICTURES), hostile.labels)
+    for policy in ("public", "released"):
+        run = partial(learn_inputs, encoder=text_encoder, labels=NAMED[policy])
+        found.append(Entry(f"learn_task, {policy}, with names", "texts", sentences(), words, run))
     run = partial(learn_inputs, encoder=image_encoder, labels=rt.ReleasedLabels())
     found.append(Entry("learn_task, released", "images", pictures(), shown, run))
     film = partial(learn_inputs, encoder=film_encoder, learner=PEFT)

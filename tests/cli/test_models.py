@@ -7,11 +7,13 @@ import re
 import numpy as np
 import pytest
 
+import reticent as rt
 from reticent import Budget, names
 from reticent.gate.ledger import Ledger
 from reticent.privacy import events, planning
 from reticent.released.ledger_file import FILE_NAME
 from tests.cli.command import BUDGET, NUMBERS, refused, reticent, write_csv
+from tests.reading import WORDS
 
 
 def test_plan_golden():
@@ -220,10 +222,33 @@ def test_public_labels_with_a_taxonomy(tmp_path):
     assert json.loads(done.stdout)["accuracy"] > 0.95
 
 
+def test_init_takes_names_of_labels(tmp_path):
+    (tmp_path / "labels.txt").write_text("E10\nE11\nlost_card\nE12\n")
+    (tmp_path / "names.csv").write_text("label,name\nE10,Type 1 diabetes\nE11,Type 2 diabetes\n")
+    named = ["--names", tmp_path / "names.csv", "--encoder", "tests.reading:WORDS"]
+    public = ["--labels", tmp_path / "labels.txt"]
+    done = reticent("init", tmp_path / "public", *BUDGET, *public, *named)
+    assert done.stdout.endswith("Names: 3 of 4 labels have one; 1 without.\n"), done.stderr
+    names_of_two = {"E10": "Type 1 diabetes", "E11": "Type 2 diabetes"}
+    everything = rt.PublicLabels(["E10", "E11", "lost_card", "E12"], names=names_of_two)
+    assert rt.load(tmp_path / "public", encoder=WORDS).labels == everything
+    done = reticent("init", tmp_path / "released", *BUDGET, "--released", *named)
+    assert "Names: 2 labels have one in the file;" in done.stdout, done.stderr
+    assert rt.load(tmp_path / "released", encoder=WORDS).labels == rt.ReleasedLabels(names=names_of_two)
+    assert "Names" not in reticent("init", tmp_path / "json", *BUDGET, *named, "--json").stdout
+    for encoder in ("none", "tests.reading:WITHOUT_TEXT"):
+        sentence = refused(reticent("init", tmp_path / "no", *BUDGET, *public, *named[:2], "--encoder", encoder))
+        assert "Expected an encoder that reads texts" in sentence
+    (tmp_path / "labels.txt").write_text("E10\n")
+    assert "'E11' is none of them" in refused(reticent("init", tmp_path / "no", *BUDGET, *public, *named))
+    assert not (tmp_path / "no").exists()
+
+
 @pytest.mark.parametrize(
     ("extra", "sentence"),
     [
         (["--labels", "absent.txt"], "No file at"),
+        (["--names", "absent.csv"], "No file at"),
         (["--labels", "x", "--released"], "not both"),
         (["--taxonomy", "x"], "--labels FILE with --taxonomy"),
         (["--class-size", "3"], "No count weight"),

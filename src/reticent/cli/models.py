@@ -105,6 +105,9 @@ def init(
     taxonomy: Annotated[
         Path | None, typer.Option(help="With public labels: a CSV file with the columns child and parent.")
     ] = None,
+    names: Annotated[
+        Path | None, typer.Option(help="What labels mean: a public CSV file with the columns label and name.")
+    ] = None,
     encoder: Annotated[
         str, typer.Option(help="minilm (text), efficientnet-lite0 (images), hf:NAME, timm:NAME, module:object or none.")
     ] = "minilm",
@@ -119,6 +122,7 @@ def init(
     Example: `reticent init model/ --epsilon 1 --delta 1e-5 --tasks-per-person 1 --released`
     """
     from reticent.classifier import ContinualClassifier
+    from reticent.label_names import read_names
     from reticent.labels import Taxonomy
     from reticent.policies import PublicLabels, ReleasedLabels
     from reticent.sensitive import learners
@@ -135,14 +139,16 @@ def init(
     )
     if labels is not None:
         remap = None if taxonomy is None else Taxonomy.from_csv(taxonomy)
-        policy: Any = PublicLabels.from_file(labels, remap=remap)
+        policy: Any = PublicLabels.from_file(labels, remap=remap, names=names)
     else:
-        policy = ReleasedLabels(class_size=class_size)
+        policy = ReleasedLabels(class_size=class_size, names=None if names is None else read_names(names))
         policy.joint(budget)  # refuses what no noise can keep before anything is written
     if (folder / "manifest.json").exists():
         raise errors.InvalidValue(f"{folder} is a model already. Learn with it, or choose another folder.")
     model = ContinualClassifier(encoder=_encoder(encoder), labels=policy, learner=chosen, budget=budget, path=folder)
     typer.echo(json.dumps(model.statement().json(), indent=2) if as_json else model.privacy_statement())
+    if names is not None and not as_json:
+        typer.echo(f"\n{_about_names(policy)}")
 
 
 def learn(
@@ -259,6 +265,14 @@ def evaluate(
         )
     facts = {"accuracy": accuracy, "public": public, "epsilon": epsilon}
     typer.echo(json.dumps(facts, indent=2) if as_json else f"accuracy {accuracy:.4f}{'' if public else ' (noisy)'}")
+
+
+def _about_names(policy: Any) -> str:
+    """Says how many labels have a name, and what becomes of the others."""
+    if not hasattr(policy, "labels"):
+        return f"Names: {len(policy.names):,} labels have one in the file; others, what they say by themselves."
+    without = sum(policy.name(label) is None for label in policy.labels)
+    return f"Names: {len(policy.labels) - without:,} of {len(policy.labels):,} labels have one; {without:,} without."
 
 
 def _encoder(name: str) -> Any:
