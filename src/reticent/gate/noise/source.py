@@ -5,7 +5,7 @@ post-processing of the continuous Gaussian mechanism, and its calibration holds,
 
 Nothing is kept between draws: every call asks the operating system for a new key. So threads, forked children and
 restored snapshots of the process (a virtual machine, a container checkpoint) have no common state to repeat. Noise that
-is drawn again, of memory between tasks, has a key that its caller keeps (`keyed`). What stays outside: an operating
+is drawn again, of memory between tasks, has keys that its caller keeps (`rounded_gaussians`). What stays outside: an operating
 system that repeats its own random numbers after it was restored (Linux 5.18 and later notices by VMGENID, where the
 hypervisor has it), and keys and noise in memory, which is neither locked nor wiped and may be swapped.
 """
@@ -52,8 +52,8 @@ class NoiseSource:
         test_restored_snapshots_draw_other_noise
       - A key of its own is used for one call and stored nowhere.           test_no_key_outlives_its_call
       - It cannot be copied or pickled: the same noise is never used twice.     test_source_cannot_be_copied
-      - Only `keyed(key)` draws noise again, that of the given key, from its beginning; it is as private as the source
-        that it was made from.                                              test_keyed_noise_is_that_of_its_key
+      - Only `rounded_gaussians` draws noise again, that of the keys it is given: a row depends on its key alone.
+                                                                              test_keyed_noise_is_that_of_its_key
       - `rounded_gaussian` has exactly the distribution of round(N(0, sigma^2)).  test_rounded_gaussian_follows_its_pmf
       - It is a function of the random bits alone, whatever the error of float64.   test_same_integers_as_by_scipy
       - `coins` compare 256 bits with a probability given to 256 bits.   test_coins_are_exact_in_the_tail
@@ -70,7 +70,7 @@ class NoiseSource:
 
     def __init__(self, *, seed: int | None) -> None:
         self._seed = seed
-        self._repeatable: CipherContext | None = None  # of a seeded or keyed source: the only kinds with a state
+        self._repeatable: CipherContext | None = None  # of a seeded source: the only kind with a state
         self._lock = threading.Lock()
         if seed is not None:
             key = hashlib.sha256(f"reticent seeded noise {seed}".encode()).digest()
@@ -86,30 +86,19 @@ class NoiseSource:
         """Returns a repeatable source for tests and benchmarks. NOT PRIVATE."""
         return cls(seed=errors.whole("seed", seed, at_least=0))
 
-    def keyed(self, key: bytes) -> "NoiseSource":
-        """Returns a source that draws the same noise whenever it is made with this key, private if this one is.
-
-        For noise that is published later, or again; see `keys.derived`. One key, one draw of one shape.
-        """
-        source = NoiseSource(seed=self._seed)
-        source._repeatable = _keystream(key, bytes(16))
-        return source
-
     @property
     def private(self) -> bool:
         """False for a seeded source: its noise protects nobody."""
         return self._seed is None
 
     def __repr__(self) -> str:
-        if self.private and self._repeatable is not None:
-            return "NoiseSource.from_os().keyed(<secret>)"
         return "NoiseSource.from_os()" if self.private else "NoiseSource.seeded(...)  # NOT PRIVATE"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A noise source cannot be copied or pickled: the same noise must never be used twice.")
 
     def words(self, n: int) -> Words:
-        """Returns n uniform 64-bit words, by a key of their own unless the source is seeded or keyed."""
+        """Returns n uniform 64-bit words, by a key of their own unless the source is seeded."""
         out = np.empty(n, dtype=np.uint64)
         if self._repeatable is None:
             _fill(out, _keystream(os.urandom(32), os.urandom(16)))
@@ -200,8 +189,7 @@ class NoiseSource:
 
     def rounded_gaussian(self, sigma: float, shape: int | tuple[int, ...]) -> Ints:
         """Returns integers with exactly the distribution of round(N(0, sigma^2))."""
-        if not 0 < sigma <= _LARGEST_SIGMA:
-            raise errors.InvalidValue(f"Expected 0 < sigma <= 2^52 on the integer grid, got {sigma}.")
+        _refuse_sigma(sigma)
         out = np.empty(shape, dtype=np.int64)
         flat = out.reshape(-1)
         for start in range(0, flat.size, _CHUNK):
@@ -209,10 +197,31 @@ class NoiseSource:
             self._round(self.words(part.size).view(np.int64), float(sigma), part)
         return out
 
-    def _round(self, words: Ints, sigma: float, out: Ints) -> None:
+    def rounded_gaussians(self, keys: Sequence[bytes], sigma: float, width: int) -> Ints:
+        """Returns a row of `rounded_gaussian` for each key, the same whenever the key, sigma and width are the same.
+
+        For noise that is published later, or again; see `keys.derived`. A key is for one row: its bits are those of
+        AES-256 in counter mode from zero, and what one draw needs beyond its word follows after the row's words.
+        """
+        _refuse_sigma(sigma)
+        out = np.empty((len(keys), width), dtype=np.int64)
+        at_once = max(1, _CHUNK // max(1, width))
+        for start in range(0, len(keys), at_once):
+            part = keys[start : start + at_once]
+            words = np.empty((len(part), width), dtype=np.uint64)
+            for row, key in zip(words, part, strict=True):
+                _fill(row, _keystream(key, bytes(16)))
+            sources = _Followed(part, width)
+            self._round(
+                words.reshape(-1).view(np.int64), float(sigma), out[start : start + at_once].reshape(-1), sources
+            )
+        return out
+
+    def _round(self, words: Ints, sigma: float, out: Ints, sources: "_Followed | None" = None) -> None:
         """Turns one cache-sized chunk of words into rounded Gaussians; undecided draws are settled in high precision.
 
-        63 bits give a tail probability up to 1/2, the sign bit the side.
+        63 bits give a tail probability up to 1/2, the sign bit the side. More bits come from this source, or from the
+        one of a draw's own key.
         """
         from reticent.gate.noise import normal  # compiled by the gate, before it spends: predicting never needs it
 
@@ -220,8 +229,8 @@ class NoiseSource:
         doubtful = np.empty(words.size, dtype=np.int64)
         found = normal.round_words(words, sigma, polynomials, _NEAR_HALF - sigma * bound, out, doubtful)
         for index in doubtful[:found].tolist():
-            word = int(words[index])
-            out[index] = self._settle(word, sigma) if word >= 0 else -self._settle(~word, sigma)
+            word, source = int(words[index]), self if sources is None else sources.of(index)
+            out[index] = source._settle(word, sigma) if word >= 0 else -source._settle(~word, sigma)
 
     def _settle(self, bits: int, sigma: float) -> int:
         """Returns round(|Z|) exactly, for the upper tail probability in [bits, bits + 1) / 2^64.
@@ -256,6 +265,28 @@ class NoiseSource:
             if bits + 1 <= boundary - error:
                 return 1
             return -1 if bits >= boundary + error else 0
+
+
+class _Followed:
+    """Sources that go on where the words of a row end, made when they are needed."""
+
+    def __init__(self, keys: Sequence[bytes], width: int) -> None:
+        self._keys, self._width = keys, width
+        self._made: dict[int, NoiseSource] = {}
+
+    def of(self, index: int) -> NoiseSource:
+        """Returns the source of the row that a draw is in."""
+        row = index // self._width
+        if row not in self._made:
+            source = self._made[row] = NoiseSource.from_os()
+            source._repeatable = _keystream(self._keys[row], bytes(16))
+            source.words(self._width)
+        return self._made[row]
+
+
+def _refuse_sigma(sigma: float) -> None:
+    if not 0 < sigma <= _LARGEST_SIGMA:
+        raise errors.InvalidValue(f"Expected 0 < sigma <= 2^52 on the integer grid, got {sigma}.")
 
 
 def _keystream(key: bytes, start: bytes) -> CipherContext:
