@@ -40,7 +40,7 @@ def learn(
 def test_rows_are_sums_by_the_matrix():
     seen, past = learn(QUIET, [["a", "b"], [], ["a", "c", "a"]], known=("a", "b"))
     c = QUIET.correlation.coefficients
-    a = [entry.sums[entry.at["a"], 1:] if "a" in entry.at else 0 for entry in past]
+    a = [entry.sums[entry.labels.index("a"), 1:] if "a" in entry.labels else 0 for entry in past]
     assert (seen[2].known[0] == c[0] * a[2] + c[1] * a[1] + c[2] * a[0]).all()
     assert (seen[1].known[1] == c[1] * past[0].sums[1, 1:]).all()
     assert seen[2].place == 3

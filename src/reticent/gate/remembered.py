@@ -4,9 +4,8 @@ Everything is a whole number: sums on the grid of 2^-20, coefficients in 256ths,
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -47,11 +46,6 @@ class Entry:
 
     def __repr__(self) -> str:
         return "Entry(<sensitive>)"
-
-    @cached_property
-    def at(self) -> dict[Label, int]:
-        """From a label to its row of the sums."""
-        return {label: i for i, label in enumerate(self.labels)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,26 +110,20 @@ class RememberedSums:
 
     def __call__(self, value: StreamSums, *, rng: NoiseSource) -> RememberedRows:
         """Returns the rows of one task; an empty one runs the same code."""
-        task, event = value.task, self.event
-        if task.count_weight != event.count_weight or task.sensitivity > grid.SCALE:
+        task, place = value.task, len(value.past) + 1
+        if task.count_weight != self.event.count_weight or task.sensitivity > grid.SCALE:
             raise errors.InvalidValue("Expected sums with the count weight of the mechanism, of sensitivity one.")
-        place = len(value.past) + 1
-        if place > event.horizon:
-            raise errors.InvalidValue("This epoch has no place left. Begin a new one with `reticent vault rotate`.")
-        entry = self._entry(task, value.row, rng.words(4).tobytes())
-        entries = (*value.past, entry)
-        width = task.known.shape[1]
-        rows = np.empty((len(self.known), width), dtype=np.int64)
-        for i, label in enumerate(self.known.labels):
-            rows[i] = self._row(label, entries, rng)
-        released = in_public_order(label for label in self._pending(entries) if self._stands_out(label, entries, rng))
-        found = np.zeros((len(released), place, width), dtype=np.int64)
-        for i, label in enumerate(released):
-            for t in range(place):
-                found[i, t] = self._row(label, entries[: t + 1], rng)
-        return RememberedRows(place, rows, released, found[:, -1], found[:, :-1], entry)
+        if place > self.event.horizon:
+            raise errors.InvalidValue("This epoch has no place left. Begin a new one: reticent vault rotate.")
+        entries = (*value.past, self._entry(task, value.row, rng.words(4).tobytes()))
+        known = self._rows(self.known.labels, entries, rng)
+        pending = dict.fromkeys(label for entry in entries for label in entry.labels if label not in self.known)
+        released = in_public_order(self._standing_out(tuple(pending), entries, rng))
+        found = np.stack([self._rows(released, entries[:t], rng) for t in range(1, place + 1)], axis=1)
+        return RememberedRows(place, known, released, found[:, -1], found[:, :-1], entries[-1])
 
     def _entry(self, task: LabelSums, row: int, key: bytes) -> Entry:
+        """What memory keeps of the task; labels whose sums are zero have none."""
         mine = np.flatnonzero(task.known.any(axis=1))
         labels = (*(self.known.labels[i] for i in mine), *task.unknown)
         sums = np.zeros((len(labels), 1 + task.known.shape[1]), dtype=np.int64)
@@ -144,33 +132,38 @@ class RememberedSums:
         sums[len(mine) :, 1:] = task.vectors[np.arange(len(task.unknown))]
         return Entry(row, key, labels, sums, (True,) * len(mine) + (False,) * len(task.unknown))
 
-    def _pending(self, entries: Sequence[Entry]) -> Iterable[Label]:
-        """All labels with an example in any task of the epoch that are not known."""
-        return dict.fromkeys(label for entry in entries for label in entry.labels if label not in self.known)
+    def _rows(self, labels: Sequence[Label], entries: Sequence[Entry], rng: NoiseSource) -> Ints:
+        """The rows of labels at the place of the last entry: their parts of C x, with the noise of that place."""
+        rows = self._noise(labels, entries[-1], keys.SUMS, entries[-1].sums.shape[1] - 1, rng)
+        at = {label: i for i, label in enumerate(labels)}
+        for weight, entry in zip(self.event.correlation.row(len(entries)), entries, strict=True):
+            mine = [j for j, label in enumerate(entry.labels) if label in at and self._counts(label, entry.known[j])]
+            rows[[at[entry.labels[j]] for j in mine]] += weight * entry.sums[mine, 1:]
+        return rows
 
-    def _row(self, label: Label, entries: Sequence[Entry], rng: NoiseSource) -> Ints:
-        """The row of a label at the place of the last entry: its part of C x, with the noise of that place."""
-        weights = self.event.correlation.row(len(entries))
-        key = keys.derived(entries[-1].key, self.event.epoch, label, keys.SUMS)
-        row = rng.keyed(key).rounded_gaussian(self.event.noise * FINE, entries[-1].sums.shape[1] - 1)
-        left_out = label in self.known and label not in self.gathered  # what it had while it was pending
-        for weight, entry in zip(weights, entries, strict=True):
-            at = entry.at.get(label)
-            if at is not None and not (left_out and not entry.known[at]):
-                row += weight * entry.sums[at, 1:]
-        return row
+    def _counts(self, label: Label, was_known: bool) -> bool:
+        """Whether examples count: not those of a pending label that was declared public since."""
+        return was_known or label in self.gathered or label not in self.known
 
-    def _stands_out(self, label: Label, entries: Sequence[Entry], rng: NoiseSource) -> bool:
-        """Whether one of the two statistics of the noisy counts of a label exceeds its threshold."""
-        counts = [int(entry.sums[entry.at[label], 0]) if label in entry.at else 0 for entry in entries]
-        sigma, matrix = self.event.noise * FINE, self.event.correlation
-        noisy = []
-        for t, entry in enumerate(entries, start=1):
-            key = keys.derived(entry.key, self.event.epoch, label, keys.COUNT)
-            noise = int(rng.keyed(key).rounded_gaussian(sigma, 1)[0])
-            noisy.append(sum(c * x for c, x in zip(matrix.row(t).tolist(), counts, strict=False)) + noise)
-        looks = matrix.inverse_prefix(len(entries)), matrix.inverse_row(len(entries))
-        return any(sum(w * y for w, y in zip(look.weights, noisy, strict=True)) > self._most(look) for look in looks)
+    def _standing_out(self, labels: Sequence[Label], entries: Sequence[Entry], rng: NoiseSource) -> Iterator[Label]:
+        """Yields the labels for which one of the two statistics of their noisy counts exceeds its threshold."""
+        matrix, places = self.event.correlation, len(entries)
+        counts = np.zeros((len(labels), places), dtype=object)  # whole numbers of any size: a product is never rounded
+        noisy = np.zeros((len(labels), places), dtype=object)
+        at = {label: i for i, label in enumerate(labels)}
+        for t, entry in enumerate(entries):
+            mine = [j for j, label in enumerate(entry.labels) if label in at]
+            counts[[at[entry.labels[j]] for j in mine], t] = entry.sums[mine, 0]
+            noisy[:, t] = self._noise(labels, entry, keys.COUNT, 1, rng)[:, 0]
+            noisy[:, t] += counts[:, : t + 1] @ matrix.row(t + 1).astype(object)
+        looks = matrix.inverse_prefix(places), matrix.inverse_row(places)
+        exceeds = [noisy @ np.array(look.weights, dtype=object) > self._most(look) for look in looks]
+        return (label for label, *found in zip(labels, *exceeds, strict=True) if any(found))
+
+    def _noise(self, labels: Sequence[Label], entry: Entry, part: bytes, width: int, rng: NoiseSource) -> Ints:
+        """The noise of one task on labels: a function of its key, the epoch, the label and the part alone."""
+        mine = [keys.derived(entry.key, self.event.epoch, label, part) for label in labels]
+        return rng.rounded_gaussians(mine, self.event.noise * FINE, width)
 
     def _most(self, look: correlation.Look) -> int:
         """What one example adds to a statistic, and z deviations of its noise; never below the real threshold."""

@@ -278,7 +278,7 @@ class Remembered(Event):
     deviations: float = 0.0
 
     def __post_init__(self) -> None:
-        _set_noise(self)
+        _set_noise(self, _LARGEST_NOISE_OF_STEPS)
         _set_examples(self)
         errors.set_whole(self, "eighths", at_least=0, at_most=matrices.LARGEST_EIGHTHS)
         most = {"horizon": matrices.LONGEST, "tasks_per_person": matrices.MOST_TASKS_PER_PERSON, "epoch": _MOST_EPOCHS}

@@ -297,12 +297,26 @@ def test_a_billion_draws_are_as_promised():
 
 
 def test_keyed_noise_is_that_of_its_key(rng):
-    key, other = bytes(32), bytes(31) + b"1"
-    first = rng.keyed(key).rounded_gaussian(1e9, 500)
-    assert (rng.keyed(key).rounded_gaussian(1e9, 500) == first).all()
-    assert (NoiseSource.from_os().keyed(key).rounded_gaussian(1e9, 500) == first).all()
-    assert not (rng.keyed(other).rounded_gaussian(1e9, 500) == first).any()
-    assert rng.keyed(key).private
-    assert not NoiseSource.seeded(1).keyed(key).private
-    assert repr(rng.keyed(key)) == "NoiseSource.from_os().keyed(<secret>)"
-    assert fits(rng.keyed(rng.words(4).tobytes()).rounded_gaussian(3.0, 200_000), 3.0)
+    keys = [bytes([i]) * 32 for i in range(40)]
+    rows = rng.rounded_gaussians(keys, 1e9, 500)
+    assert (NoiseSource.seeded(1).rounded_gaussians(keys[::-1], 1e9, 500) == rows[::-1]).all()
+    assert (rng.rounded_gaussians(keys[7:8], 1e9, 500)[0] == rows[7]).all()
+    assert len(np.unique(rows)) > 0.99 * rows.size
+    assert fits(rng.rounded_gaussians([rng.words(4).tobytes() for _ in range(100)], 3.0, 2_000).ravel(), 3.0)
+    assert rng.rounded_gaussians([], 3.0, 4).shape == (0, 4)
+    assert rng.rounded_gaussians(keys[:2], 3.0, 0).shape == (2, 0)
+    with pytest.raises(errors.InvalidValue, match="Expected 0 < sigma"):
+        rng.rounded_gaussians(keys, math.nan, 1)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1 << 14])
+def test_keyed_draws_that_need_more_bits_take_those_after_their_row(at_once, rng, monkeypatch):
+    """At 2^52 nearly every draw hangs on its last bits, and more are drawn: whatever else is drawn beside it."""
+    keys, sigma = [bytes([i]) * 32 for i in range(4)], 2.0**52
+    rows = []
+    for key in keys:
+        alone = NoiseSource.from_os()
+        alone._repeatable = source._keystream(key, bytes(16))
+        rows.append(alone.rounded_gaussian(sigma, 5))
+    monkeypatch.setattr(source, "_CHUNK", at_once)
+    assert (rng.rounded_gaussians(keys, sigma, 5) == np.stack(rows)).all()

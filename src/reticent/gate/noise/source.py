@@ -5,9 +5,9 @@ post-processing of the continuous Gaussian mechanism, and its calibration holds,
 
 Nothing is kept between draws: every call asks the operating system for a new key. So threads, forked children and
 restored snapshots of the process (a virtual machine, a container checkpoint) have no common state to repeat. Noise that
-is drawn again, of memory between tasks, has keys that its caller keeps (`rounded_gaussians`). What stays outside: an operating
-system that repeats its own random numbers after it was restored (Linux 5.18 and later notices by VMGENID, where the
-hypervisor has it), and keys and noise in memory, which is neither locked nor wiped and may be swapped.
+is drawn again, of memory between tasks, has keys that its caller keeps (`rounded_gaussians`). What stays outside: an
+operating system that repeats its own random numbers after it was restored (Linux 5.18 and later notices by VMGENID,
+where the hypervisor has it), and keys and noise in memory, which is neither locked nor wiped and may be swapped.
 """
 
 import functools

@@ -34,6 +34,10 @@ class Silent(NoiseSource):
         """Returns zeros."""
         return np.zeros(shape, dtype=np.int64)
 
+    def rounded_gaussians(self, keys: Sequence[bytes], sigma: float, width: int) -> npt.NDArray[np.int64]:
+        """Returns zeros."""
+        return np.zeros((len(keys), width), dtype=np.int64)
+
     def coins(self, thresholds: Sequence[int]) -> npt.NDArray[np.bool_]:
         """Returns the likelier side of each coin."""
         return np.array([2 * t > 1 << 256 for t in thresholds], dtype=np.bool_)
