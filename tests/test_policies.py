@@ -1,12 +1,14 @@
 import json
 import os
 
+import numpy as np
 import pytest
 
-from reticent import Budget, PublicLabels, ReleasedLabels, Taxonomy, errors, policies
+from reticent import Budget, ContinualClassifier, PublicLabels, ReleasedLabels, Taxonomy, errors, load, policies
 from reticent.numerics import text_files
-from reticent.privacy import accounting, events, selection
+from reticent.privacy import accounting, count_weights, events, selection
 
+BUDGET = Budget(epsilon=1.0, delta=1e-5)
 ICD = [("E10.2", "E10"), ("E10", "E08-E13"), ("E08-E13", "4"), ("G35", "G35-G37")]
 
 
@@ -124,8 +126,39 @@ def test_bad_public_labels_are_refused():
 )
 def test_policies_survive_json(policy):
     labels = policy.labels if isinstance(policy, PublicLabels) else ()
-    stored = json.loads(json.dumps([policies.to_json(policy), policies.public_json(policy)]))
+    stored = json.loads(json.dumps([policies.to_json(policy, BUDGET), policies.public_json(policy)]))
     assert policies.from_json(stored[0], labels, stored[1]) == policy
+
+
+def test_the_weight_is_fixed_when_a_model_is_made(tmp_path, monkeypatch):
+    """A default is written down: another default later, or a model read elsewhere, changes nothing."""
+    made = ContinualClassifier(labels=ReleasedLabels(), budget=BUDGET, path=tmp_path / "model")
+    weight = ReleasedLabels().weight(BUDGET)
+    assert made.directory.settings["policy"]["count_weight"] == weight != count_weights.WITHOUT_RECORD
+    monkeypatch.setattr(count_weights, "default_count_weight", lambda budget, horizon=None: 0.4)
+    again = load(tmp_path / "model")
+    assert again.labels == ReleasedLabels(count_weight=weight)
+    assert again.labels.joint(BUDGET).count_weight == weight
+    again.learn_task(np.eye(3), ["a", "b", "c"], name="first")
+    event = again.releases[0].event
+    assert isinstance(event, events.JointGaussian)
+    assert event.count_weight == weight
+
+
+def test_models_without_a_recorded_weight_keep_the_old_one():
+    stored = {"kind": "released", "count_weight": None, "class_size": None, "remember": True, "selection": None}
+    older = policies.from_json({**stored, "share": None}, (), {})
+    assert older == ReleasedLabels(count_weight=0.1)
+    sized = policies.from_json({**stored, "class_size": 100, "share": None}, (), {})
+    assert sized == ReleasedLabels(class_size=100)
+    assert policies.to_json(sized, BUDGET)["count_weight"] is None
+
+
+def test_memory_asks_for_its_own_weight():
+    assert policies.to_json(ReleasedLabels(), BUDGET, horizon=120)[
+        "count_weight"
+    ] == count_weights.default_count_weight(BUDGET, horizon=120)
+    assert ReleasedLabels(count_weight=0.3).weight(BUDGET, horizon=120) == 0.3
 
 
 def test_public_labels_are_indexed_once():

@@ -14,7 +14,7 @@ from reticent.budget import Budget
 from reticent.label_names import Names
 from reticent.labels import Label, LabelSpace, Taxonomy, canonical, labels_from_json, labels_to_json
 from reticent.numerics import text_files
-from reticent.privacy import accounting, events, planning
+from reticent.privacy import accounting, count_weights, events, planning
 
 Remap = Taxonomy | Mapping[Label, Label | None] | Callable[[Label], Label | None]
 
@@ -135,7 +135,8 @@ class ReleasedLabels:
     By default counts and sums are released as one joint Gaussian, and a label once released is known from then on.
 
     Args:
-        count_weight: c^2 of the joint Gaussian.
+        count_weight: c^2 of the joint Gaussian. By default the best for classes of unknown size, by a model of
+            expected accuracy from the budget (`reticent plan` shows it), fixed when the model is made.
         class_size: Instead of count_weight: the smallest class that must be released, in examples per task. A public
             guess or a wish, never counted in the data.
         remember: Whether a released label is updated in every later task without being paid for again.
@@ -206,10 +207,17 @@ class ReleasedLabels:
         rest = replace(budget, epsilon=budget.epsilon * (1 - share), delta=budget.delta * (1 - share))
         return planning.labels_by_share(budget, self.selection, share), rest
 
-    def weight(self, budget: Budget) -> float:
-        """Returns c^2, the share of the squared noise-to-signal ratio that pays for the counts."""
+    def weight(self, budget: Budget, *, horizon: int | None = None) -> float:
+        """Returns c^2, the share of the squared noise-to-signal ratio that pays for the counts.
+
+        Args:
+            budget: What one person may lose over the stream.
+            horizon: With memory: most tasks of an epoch.
+        """
+        if self.count_weight is not None:
+            return self.count_weight
         if self.class_size is None:
-            return planning.DEFAULT_COUNT_WEIGHT if self.count_weight is None else self.count_weight
+            return count_weights.default_count_weight(budget, horizon=horizon)
         weight = planning.smallest_count_weight(budget, self.class_size)
         if weight is None:
             raise errors.InvalidValue(
@@ -227,13 +235,23 @@ def _gaussian(budget: Budget) -> events.Gaussian:
     return events.Gaussian(noise_multiplier=sigma, examples_per_person=budget.examples_per_person)
 
 
-def to_json(policy: Policy) -> dict[str, Any]:
-    """Returns the policy as plain JSON values, without the labels and where they are mapped."""
+def to_json(policy: Policy, budget: Budget, *, horizon: int | None = None) -> dict[str, Any]:
+    """Returns the policy as plain JSON values, without the labels and where they are mapped.
+
+    Guarantees: a weight that was left to the default is written down, so that a later default changes no model.
+                                                                              test_the_weight_is_fixed_when_a_model_is_made
+
+    Args:
+        policy: Where labels come from.
+        budget: What one person may lose over the stream.
+        horizon: With memory: most tasks of an epoch.
+    """
     if isinstance(policy, ReleasedLabels):
         kind = policy.selection.__name__ if policy.selection else None
+        weighed = policy.selection is None and policy.class_size is None
         return {
             "kind": "released",
-            "count_weight": policy.count_weight,
+            "count_weight": policy.weight(budget, horizon=horizon) if weighed else None,
             "class_size": policy.class_size,
             "remember": policy.remember,
             "selection": kind,
@@ -274,6 +292,8 @@ def from_json(value: Mapping[str, Any], labels: Iterable[Label], public: Mapping
         kinds = {kind.__name__: kind for kind in planning.BY_SHARE.values()}
         fields = {key: value[key] for key in ("count_weight", "class_size", "remember", "share")}
         chosen = kinds[value["selection"]] if value["selection"] else None
+        if chosen is None and fields["count_weight"] is None and fields["class_size"] is None:
+            fields["count_weight"] = count_weights.WITHOUT_RECORD
         return ReleasedLabels(**fields, selection=chosen, names=names)
     remap = public.get("remap") or {}
     if "parents" in remap:

@@ -5,6 +5,7 @@ import pytest
 
 from reticent import Adjacency, Budget, errors, plan
 from reticent.privacy import accounting, events, planning, selection
+from reticent.privacy.count_weights import default_count_weight
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
@@ -29,6 +30,8 @@ def test_plan_keys_are_the_contract(mechanism):
         "delta_labels",
         "threshold",
         "count_weight",
+        "default_count_weight",
+        "expected_accuracy",
         "sigma",
         "sigma_without_labels",
         "smallest_class_50",
@@ -38,7 +41,7 @@ def test_plan_keys_are_the_contract(mechanism):
     assert [list(c) for c in facts["classes"]] == [["size", "release_probability", "upper_bound"]] * 2
     joint = mechanism == "joint-gaussian"
     assert (facts["epsilon_labels"] is None) == joint
-    assert (facts["count_weight"] is None) != joint
+    assert (facts["count_weight"] is None) == (facts["expected_accuracy"] is None) != joint
 
 
 @pytest.mark.parametrize("mechanism", list(planning.BY_SHARE))
@@ -57,7 +60,7 @@ def test_shares(mechanism):
 
 def test_small_classes_fall_back_to_the_default_weight():
     chosen = plan(BUDGET, class_sizes=[5])
-    assert chosen.count_weight == planning.DEFAULT_COUNT_WEIGHT
+    assert chosen.count_weight == default_count_weight(BUDGET)
     assert chosen.classes[0].upper_bound == pytest.approx(1e-5 * math.expm1(5) / math.expm1(1))
 
 
@@ -81,7 +84,7 @@ def test_shared_plans_stay_within_the_budget(mechanism, n, m, adjacency):
 
 def test_smallest_classes():
     chosen = plan(BUDGET)
-    law = selection.law(planning.joint_gaussian(BUDGET, 0.1))
+    law = selection.law(planning.joint_gaussian(BUDGET, default_count_weight(BUDGET)))
     assert (
         law.release_probability(chosen.smallest_class_50) >= 0.5 > law.release_probability(chosen.smallest_class_50 - 1)
     )

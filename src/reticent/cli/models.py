@@ -331,6 +331,5 @@ def _plot_plan(path: Path, budget: Budget, chosen: planning.Plan) -> None:
 
     picture.check_path(path)
     share = 1.0 if chosen.epsilon_labels is None else chosen.epsilon_labels / chosen.epsilon
-    weight = planning.DEFAULT_COUNT_WEIGHT if chosen.count_weight is None else chosen.count_weight
-    plots = figures.plan_figures(budget, mechanism=chosen.mechanism, share=share, count_weight=weight)
+    plots = figures.plan_figures(budget, mechanism=chosen.mechanism, share=share, count_weight=chosen.count_weight)
     picture.save(path, figures.DROP_TITLE, plots, figures.DROP_WORDS)

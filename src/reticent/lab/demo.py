@@ -23,6 +23,7 @@ from reticent.lab.evaluation import AccuracyMatrix
 from reticent.labels import Taxonomy
 from reticent.policies import PublicLabels, ReleasedLabels
 from reticent.privacy import planning, selection
+from reticent.privacy.count_weights import default_count_weight
 from reticent.privacy.rounding import exact, rounded_up
 from reticent.report import figures, page, svg, terminal
 from reticent.sensitive.learners.cosine import Cosine
@@ -142,7 +143,7 @@ def _learn(
 def _released(hospital: Hospital, model: ContinualClassifier) -> list[tuple[int, bool, float]]:
     """Returns size, whether it was released, and the planned probability of each label. Public data only."""
     counts = Counter(b for b, held in zip(hospital.data.blocks, hospital.data.held_out, strict=True) if not held)
-    law = selection.law(planning.joint_gaussian(BUDGET, planning.DEFAULT_COUNT_WEIGHT))
+    law = selection.law(planning.joint_gaussian(BUDGET, default_count_weight(BUDGET)))
     known = set(model.classes_)
     return [(size, block in known, float(law.release_probability(size))) for block, size in counts.items()]
 

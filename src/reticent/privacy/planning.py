@@ -11,9 +11,9 @@ import numpy as np
 from reticent import errors
 from reticent.budget import Adjacency, Budget
 from reticent.privacy import accounting, events, selection
+from reticent.privacy.count_weights import default_count_weight, expected_accuracy
 
 DEFAULT_SHARE = 0.1
-DEFAULT_COUNT_WEIGHT = 0.1
 DEFAULT_SIZES = (10, 20, 50, 100, 200, 500, 1000)
 SURE = 0.999
 # Ratio of class size to the noise on a sum from which a trained head beats sums; see `training_plan`.
@@ -50,6 +50,8 @@ class Plan:
     delta_labels: float | None
     threshold: float
     count_weight: float | None
+    default_count_weight: float | None
+    expected_accuracy: float | None
     sigma: float | None
     sigma_without_labels: float
     smallest_class_50: int
@@ -78,7 +80,8 @@ def plan(
         share: Part of epsilon and delta for the labels (all but the joint Gaussian); "auto" takes the smallest that
             releases the given sizes with probability 0.999, where there is one.
         count_weight: c^2 of the joint Gaussian; by default the smallest that releases the given sizes with
-            probability 0.999, where there is one, else 0.1.
+            probability 0.999, where there is one, else the best for classes of unknown size
+            (`count_weights.default_count_weight`).
 
     Example:
         >>> budget = Budget(epsilon=1.0, delta=1e-5)
@@ -89,7 +92,7 @@ def plan(
     events.refuse_zero_delta(budget.delta)
     sizes = tuple(errors.whole("class size", size, at_least=1) for size in class_sizes)
     event, sigma = _chosen(budget, mechanism, sizes, share, count_weight)
-    law = selection.law(event)
+    law, weight = selection.law(event), getattr(event, "count_weight", None)
     shown = sizes or DEFAULT_SIZES
     persons = -(-np.asarray(shown) // budget.examples_per_person)
     bounds = selection.upper_bound(persons, budget.epsilon, budget.delta)
@@ -100,7 +103,9 @@ def plan(
         epsilon_labels=getattr(event, "epsilon", None),
         delta_labels=getattr(event, "delta", None),
         threshold=law.threshold,
-        count_weight=getattr(event, "count_weight", None),
+        count_weight=weight,
+        default_count_weight=None if weight is None else default_count_weight(budget),
+        expected_accuracy=None if weight is None else expected_accuracy(budget, weight),
         sigma=sigma,
         sigma_without_labels=accounting.gaussian_sigma(budget),
         smallest_class_50=selection.smallest_class(law, 0.5),
@@ -183,7 +188,7 @@ def _chosen(
     if mechanism == JOINT_GAUSSIAN:
         if count_weight is None:
             count_weight = smallest_count_weight(budget, min(sizes)) if sizes else None
-        joint = joint_gaussian(budget, DEFAULT_COUNT_WEIGHT if count_weight is None else count_weight)
+        joint = joint_gaussian(budget, default_count_weight(budget) if count_weight is None else count_weight)
         return joint, joint.noise_multiplier / math.sqrt(1 - joint.count_weight)
     if mechanism not in BY_SHARE:
         raise errors.InvalidValue(f"Expected a mechanism out of {', '.join(MECHANISMS)}, got {mechanism}.")

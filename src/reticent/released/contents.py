@@ -210,7 +210,7 @@ def described(
     return settings.to_store(
         {
             "budget": budget.to_json(),
-            "policy": policies.to_json(policy),
+            "policy": policies.to_json(policy, budget),
             "rule": rule.to_json(),
             "learner": learner,
             "encoder": encoder,

@@ -29,7 +29,7 @@ BINS = 12
 Size = tuple[int, bool, float]  # examples of a label, whether it was released, the planned probability
 
 
-def plan_figures(budget: Budget, *, mechanism: str, share: float, count_weight: float) -> list[svg.Plot]:
+def plan_figures(budget: Budget, *, mechanism: str, share: float, count_weight: float | None) -> list[svg.Plot]:
     """Draws the probability that a label is dropped against its class size, for several epsilon, with the bound."""
 
     def plan(epsilon: float, sizes: Sequence[int]) -> planning.Plan:

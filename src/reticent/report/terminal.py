@@ -46,8 +46,12 @@ def plan_notes(chosen: planning.Plan, tasks: int, *, asked: bool) -> list[str]:
         "Pr[n]: probability that a class with n examples in a task is released. Noise: standard deviation on a sum of "
         "unit vectors. Price: noise added by releasing labels."
     ]
-    if chosen.count_weight is not None:
-        notes.append(f"{chosen.mechanism}: count weight c^2 = {chosen.count_weight:.4g}.")
+    if chosen.count_weight is not None and chosen.expected_accuracy is not None:
+        best = chosen.default_count_weight
+        notes.append(
+            f"{chosen.mechanism}: count weight c^2 = {chosen.count_weight:.4g}. Classes of unknown size can expect "
+            f"{chosen.expected_accuracy:.0%} of their accuracy without noise; for them {best:g}, the default, is best."
+        )
     if asked and chosen.classes[0].release_probability < planning.SURE:
         notes.append(f"A class of {chosen.classes[0].size} is not released with probability {planning.SURE} here.")
     if tasks > 1:

@@ -42,7 +42,7 @@ print(json.dumps({
     "cost": accounting.delta(event, 1.0),
     "spent": type(policy.selection_and_sums(Budget(epsilon=1.0, delta=1e-5))[0]).__name__,
     "event": events.from_json(events.to_json(event)) == event,
-    "policy": policies.from_json(policies.to_json(policy), (), {}) == policy,
+    "policy": policies.from_json(policies.to_json(policy, Budget(epsilon=1.0, delta=1e-5)), (), {}) == policy,
 }))
 sys.argv = ["reticent", "plan", "--epsilon", "1", "--delta", "1e-5", "--mechanism", "made-up", "--json"]
 cli.main()

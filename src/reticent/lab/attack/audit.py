@@ -22,7 +22,8 @@ from reticent.lab.attack.games import CONSISTENT, LARGE_EPSILON, VIOLATED, Resul
 from reticent.labels import Taxonomy
 from reticent.numerics.progress import Bar
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
-from reticent.privacy import accounting, events, planning, selection
+from reticent.privacy import accounting, events, selection
+from reticent.privacy.count_weights import default_count_weight
 from reticent.released import store
 from reticent.released.model import Encode
 from reticent.sensitive import learners
@@ -194,7 +195,7 @@ def mechanisms(budget: Budget, *, trials: int | None = None) -> Iterator[Result]
     test = SelectLabels.by_test(epsilon, lambda n: float(selection.law(_optimal(budget)).release_probability(n)))
     yield exact.of_curve("binary test", exact.labels_of(test.law), test.event.delta, claimed=test.event.epsilon)
     rate, steps = 0.2, 100
-    labelled = accounting.labelled_training(budget, count_weight=planning.DEFAULT_COUNT_WEIGHT, rate=rate, steps=steps)
+    labelled = accounting.labelled_training(budget, count_weight=default_count_weight(budget), rate=rate, steps=steps)
     training = accounting.training_beside(events.Public(), budget, rate=rate, steps=steps)
     found: dict[str, events.Event] = {
         "noisy sums": PublicLabels(["first"]).sums(budget),

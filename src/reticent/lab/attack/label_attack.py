@@ -22,6 +22,7 @@ from reticent.gate.noise import NoiseSource
 from reticent.labels import Label
 from reticent.policies import PublicLabels
 from reticent.privacy import accounting, confidence, events, planning, selection
+from reticent.privacy.count_weights import default_count_weight
 from reticent.testing.mechanism_checks import class_of, joint_evidence, most_revealing_size
 
 # Two-sided; every figure may be off its limits with this chance.
@@ -181,7 +182,7 @@ def _against_remedies(budget: Budget, trials: int) -> Iterator[Result]:
             joined = draw.integers(2, size=trials).astype(bool)
             seen = _labels_seen(select(_counts(size, joined), rng=rng), trials)
             yield _result(name, game, budget, seen == joined)
-    joint = JointGaussian(planning.joint_gaussian(budget, planning.DEFAULT_COUNT_WEIGHT))
+    joint = JointGaussian(planning.joint_gaussian(budget, default_count_weight(budget)))
     sure = selection.smallest_class(selection.law(joint.event), 0.999)
     for game, size in ((ALONE, 0), (WORST, sure)):
         joined = draw.integers(2, size=trials).astype(bool)

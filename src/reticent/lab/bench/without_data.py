@@ -12,6 +12,7 @@ from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.typeset import Table
 from reticent.privacy import events, planning, selection
 from reticent.privacy.confidence import accuracy_bound
+from reticent.privacy.count_weights import default_count_weight
 from reticent.privacy.rounding import rounded_down, rounded_up
 
 DROP_DELTA = 1e-7  # of the paper's second figure
@@ -44,7 +45,7 @@ def _drop() -> dict[str, Any]:
         budget = Budget(epsilon=epsilon, delta=DROP_DELTA)
         whole = events.TruncatedGeometric(epsilon=epsilon, delta=DROP_DELTA)
         tenth = planning.labels_by_share(budget, events.TruncatedGeometric, planning.DEFAULT_SHARE)
-        joint = planning.joint_gaussian(budget, planning.DEFAULT_COUNT_WEIGHT)
+        joint = planning.joint_gaussian(budget, default_count_weight(budget))
         kept = {
             "any mechanism, at least": selection.upper_bound(sizes, epsilon, DROP_DELTA),
             "the paper's, the whole budget": selection.law(whole).release_probability(sizes),
