@@ -116,9 +116,9 @@ def test_bad_names_are_refused(names, sentence):
         ([[1.0], [np.nan]], "finite"),
         ([[1.0], [np.inf]], "finite"),
         ([[1.0], [1e300]], "finite"),
+        (np.array([[1.0], [1e300]]), "finite"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:overflow")
 def test_bad_name_features_are_refused(features, sentence):
     with pytest.raises(errors.InvalidValue, match=sentence):
         PublicLabels(["a", "b"], name_features=features)

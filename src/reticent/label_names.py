@@ -82,7 +82,8 @@ def checked(given: Names, space: LabelSpace | None = None) -> dict[Label, str]:
 def checked_features(given: Any, labels: int) -> npt.NDArray[np.float32]:
     """Returns features of names, one row for each label, that nobody can change; refuses others."""
     try:
-        features = np.array(given, dtype=np.float32)
+        with np.errstate(all="ignore"):  # what float32 cannot hold is infinite, and refused below
+            features = np.array(given, dtype=np.float32)
     except (TypeError, ValueError):
         features = np.zeros(0, np.float32)
     if features.ndim != 2 or not features.shape[1]:

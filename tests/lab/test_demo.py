@@ -25,6 +25,21 @@ def test_diagnoses_are_the_same_for_the_same_seed():
     assert [taxonomy.nearest(code, known) for code in data.codes] == list(data.blocks)
 
 
+def test_guesses_fit_the_terminal():
+    from reticent.lab import demo
+    from reticent.lab.data.datasets import icd10cm
+
+    titles = rt.Taxonomy.from_icd10cm().titles
+    lines = [
+        demo._line(demo.Guess(block, titles[block], score), right=right)
+        for block in icd10cm().blocks
+        for score, right in ((0.5, True), (-0.25, False))
+    ]
+    assert max(map(len, lines)) == 80
+    assert lines[0].startswith("   *  0.50  A00-A09  Intestinal")
+    assert any(line.endswith("...") for line in lines)
+
+
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
     pytest.importorskip("torch", reason="torch is not installed")
@@ -36,12 +51,17 @@ def ran(tmp_path_factory):
 
 @pytest.mark.slow
 def test_demo_prints_every_step(ran):
+    from reticent.lab.demo import UNSEEN
+
     out, facts = ran
     assert facts["attack_accuracy"] == 1.0
     accuracy = facts["accuracy"]
     assert accuracy["public labels, ours"] > accuracy["public labels, the paper's"] + 0.15
     assert accuracy["released labels, ours"] > accuracy["released labels, the paper's"] + 0.08
     assert facts["spent"]["epsilon"] <= 1.0001
+    best = {text: guesses[0]["block"] for text, guesses in facts["predictions"].items()}
+    assert sum(best[text] == block for text, block in UNSEEN.items()) >= 4
+    assert all(len(guesses) == 3 and guesses[0]["title"] for guesses in facts["predictions"].values())
     model = rt.load(out / "model")
     assert model.predict(["Type 1 diabetes mellitus without complications"]).tolist() == ["E08-E13"]
 

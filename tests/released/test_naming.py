@@ -81,6 +81,13 @@ def test_labels_added_later_are_named():
     assert "E11" not in named(model)
 
 
+def test_titles_name_labels_that_are_added_later(tmp_path):
+    taxonomy = rt.Taxonomy({}, titles={"E10": "type 1 diabetes", "E11": "type 2 diabetes"})
+    learned(rt.PublicLabels(["E10"], taxonomy), tmp_path / "model")
+    model = rt.load(tmp_path / "model", encoder=WORDS).extend_labels(["E11"]).learn_task(X, Y, name="april")
+    np.testing.assert_array_equal(named(model)["E11"], unit("type 2 diabetes"))
+
+
 def test_features_of_the_user_are_stored():
     features = np.zeros((3, WIDTH))
     features[0, 2], features[2, 1] = 2.0, 1e30

@@ -16,7 +16,7 @@ from rich.table import Table
 from reticent import errors, names
 from reticent.budget import Budget
 from reticent.classifier import ContinualClassifier, load
-from reticent.encoders import minilm
+from reticent.encoders import Encoder, minilm, wrap
 from reticent.lab.attack import label_attack
 from reticent.lab.data import datasets
 from reticent.lab.evaluation import AccuracyMatrix
@@ -29,22 +29,36 @@ from reticent.report import figures, page, svg, terminal
 from reticent.sensitive.learners.cosine import Cosine
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
-UNSEEN = (
-    "Type 1 diabetes mellitus with early kidney damage",
-    "Bilateral age-related clouding of the lens",
-    "Heart attack of the front wall",
-    "Itchy rash after contact with nickel",
-)
+# Sentences that no description has, with the block that a coder would choose.
+UNSEEN = {
+    "Type 1 diabetes mellitus with early kidney damage": "E08-E13",
+    "Bilateral age-related clouding of the lens": "H25-H28",
+    "Heart attack of the front wall": "I20-I25",
+    "Itchy rash after contact with nickel": "L20-L30",
+    "Chronic inflammation of the stomach lining": "K20-K31",
+    "Blood clot in a deep vein of the leg": "I80-I89",
+}
+_WIDTH = 80  # columns of a terminal
 
 Say = Callable[[str | Table], object]
 
 
 @dataclass(frozen=True)
+class Guess:
+    """One of the best labels of a sentence."""
+
+    block: str
+    title: str
+    score: float
+
+
+@dataclass(frozen=True)
 class Hospital:
-    """The public sample with its features, split by chapter."""
+    """The public sample, split by chapter, with what encodes it: each description was encoded once."""
 
     data: datasets.Diagnoses
-    features: npt.NDArray[np.floating]
+    encoder: Encoder
+    icd: Taxonomy
 
     def part(self, chapter: str, *, held_out: bool) -> npt.NDArray[np.int64]:
         """Returns the rows of one chapter, to learn from or to test on."""
@@ -70,34 +84,41 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
         f"{len(hospital.data.chapter_names)} chapters (the tasks), {time.monotonic() - started:.0f} s."
     )
     blocks = sorted(set(hospital.data.blocks))
-    public = PublicLabels(blocks, remap=Taxonomy.from_icd10cm())
+    public = PublicLabels(blocks, remap=hospital.icd)  # whose titles are their names
+    released = ReleasedLabels(names=hospital.icd.titles)
     say("[bold]3. Learning[/] chapter after chapter at epsilon 1, delta 1e-5:")
     runs = {
         "public labels, the paper's": _learn(hospital, public, Cosine.paper(), fine=True),
         "public labels, ours": _learn(hospital, public, Cosine(), fine=True),
         "released labels, the paper's": _learn(hospital, ReleasedLabels.paper(), Cosine.paper()),
-        "released labels, ours": _learn(hospital, ReleasedLabels(), Cosine()),
+        "released labels, ours": _learn(hospital, released, Cosine()),
     }
     curves = {name: matrix.after_each_task.tolist() for name, (_, matrix) in runs.items()}
     ends = {name: (matrix.forgetting, len(model.classes_)) for name, (model, matrix) in runs.items()}
     say(terminal.stream_table(curves, hospital.data.chapter_names, ends))
     model = runs["released labels, ours"][0]
-    released = _released(hospital, model)
-    groups = terminal.by_size(released)
+    sizes = _released(hospital, model)
+    groups = terminal.by_size(sizes)
     say("   Which labels were released, by their number of examples (we may look: this data is public):")
     say(terminal.sizes_table(groups))
     model.set_params(encoder=minilm()).save(out / "model")
     again = load(out / "model")
-    guesses = dict(zip(UNSEEN, again.predict(list(UNSEEN)).tolist(), strict=True))
-    say("[bold]4. The model[/], saved and loaded again, on sentences it has never seen:")
-    for text, block in guesses.items():
-        say(f"   {text} -> {block}")
+    guesses = _guesses(again, hospital.icd)
+    right = sum(best[0].block == UNSEEN[text] for text, best in guesses.items())
+    say(
+        "[bold]4. The model[/], saved and loaded again, on sentences it has never seen: the three\n"
+        f"   best of {len(again.classes_)} labels, with scores. {right} of {len(UNSEEN)} have the right one (*) first."
+    )
+    for text, best in guesses.items():
+        say(f"   {text}")
+        for guess in best:
+            say(escape(_line(guess, right=guess.block == UNSEEN[text])))
     spent = again.spent()
     say(
         f"[bold]5. The price.[/] {len(hospital.data.chapter_names)} tasks; one person has lost at most epsilon "
         f"{rounded_up(spent['epsilon'])} at delta {exact(spent['delta'])}, of a budget of {exact(spent['budget'])}."
     )
-    (out / "report.html").write_text(_report(hospital, runs, released, [naive, *remedies], guesses), encoding="utf-8")
+    (out / "report.html").write_text(_report(hospital, runs, sizes, [naive, *remedies], guesses), encoding="utf-8")
     places = escape(names.shown(f"   Report: {out / 'report.html'}; model: {out / 'model'}"))
     say(f"{places}; {time.monotonic() - started:.0f} s in all.")
     return {
@@ -107,7 +128,7 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
         "labels": {name: len(model.classes_) for name, (model, _) in runs.items()},
         "labels_by_size": [asdict(group) for group in groups],
         "attack_accuracy": naive.accuracy,
-        "predictions": guesses,
+        "predictions": {text: [asdict(guess) for guess in best] for text, best in guesses.items()},
         "spent": spent,
         "seconds": time.monotonic() - started,
     }
@@ -119,24 +140,46 @@ def _leak() -> list[label_attack.Result]:
 
 
 def _hospital() -> Hospital:
-    data = datasets.icd10cm()
-    return Hospital(data, minilm()(list(data.texts)))
+    data, encoder = datasets.icd10cm(), minilm()
+    known = dict(zip(data.texts, encoder(list(data.texts)), strict=True))
+
+    def look_up(texts: list[Any]) -> Any:
+        return [known[text] if text in known else encoder([text])[0] for text in texts]
+
+    remembered = wrap(look_up, width=encoder.width, name=encoder.name, probe=data.texts[0])  # features do not change
+    return Hospital(data, remembered, Taxonomy.from_icd10cm())
+
+
+def _guesses(model: ContinualClassifier, icd: Taxonomy) -> dict[str, list[Guess]]:
+    """Returns the three best labels of each unseen sentence."""
+    scores = model.decision_function(list(UNSEEN))
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :3]
+    return {
+        text: [Guess(block := str(model.classes_[i]), icd.titles[block], float(row[i])) for i in order]
+        for text, row, order in zip(UNSEEN, scores, best, strict=True)
+    }
+
+
+def _line(guess: Guess, *, right: bool) -> str:
+    """Returns a guess as a line of the terminal; a long title is cut."""
+    line = f"   {'*' if right else ' '} {guess.score:5.2f}  {guess.block:<8} {guess.title}"
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3].rstrip()}..."
 
 
 def _learn(
     hospital: Hospital, policy: PublicLabels | ReleasedLabels, learner: Cosine, *, fine: bool = False
 ) -> tuple[ContinualClassifier, AccuracyMatrix]:
     """Learns all chapters; `fine` labels are full codes that the hierarchy maps to public blocks."""
-    model = ContinualClassifier(labels=policy, learner=learner, budget=BUDGET)
+    model = ContinualClassifier(encoder=hospital.encoder, labels=policy, learner=learner, budget=BUDGET)
     data, chapters = hospital.data, hospital.data.chapter_names
     matrix = np.full((len(chapters), len(chapters)), np.nan)
     for t, chapter in enumerate(chapters):
         rows = hospital.part(chapter, held_out=False)
         labels = [(data.codes if fine else data.blocks)[i] for i in rows]
-        model.learn_task(hospital.features[rows], labels, name=f"chapter {chapter}")
+        model.learn_task([data.texts[i] for i in rows], labels, name=f"chapter {chapter}")
         for i, seen in enumerate(chapters[: t + 1]):
             test = hospital.part(seen, held_out=True)
-            matrix[t, i] = model.score(hospital.features[test], [data.blocks[j] for j in test])
+            matrix[t, i] = model.score([data.texts[j] for j in test], [data.blocks[j] for j in test])
     return model, AccuracyMatrix(matrix)
 
 
@@ -153,7 +196,7 @@ def _report(
     runs: dict[str, tuple[ContinualClassifier, AccuracyMatrix]],
     released: list[tuple[int, bool, float]],
     games: list[label_attack.Result],
-    guesses: dict[str, str],
+    guesses: dict[str, list[Guess]],
 ) -> str:
     chapters = hospital.data.chapter_names
     curves = {name: matrix.after_each_task.tolist() for name, (_, matrix) in runs.items()}
@@ -192,8 +235,23 @@ def _report(
             ),
             svg.figure(figures.released_by_size(released)),
             page.heading("Unseen sentences"),
-            page.table(["sentence", "block"], list(guesses.items())),
+            page.paragraph(
+                "The three best labels of sentences that are in no description, with their scores and official titles. "
+                "Titles are public, so their features help at no cost. In italics: the right one."
+            ),
+            page.table(
+                ["sentence", "score", "block", "title"],
+                [
+                    (text if not i else "", guess.score, guess.block, _emphasised(guess, UNSEEN[text]))
+                    for text, best in guesses.items()
+                    for i, guess in enumerate(best)
+                ],
+            ),
             page.heading("What it cost"),
             page.preformatted(statement),
         ],
     )
+
+
+def _emphasised(guess: Guess, wanted: str) -> str:
+    return f"*{guess.title}*" if guess.block == wanted else guess.title
