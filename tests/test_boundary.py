@@ -39,8 +39,8 @@ ROOMS = [
 # Modules and folders that are not named as their room.
 PLACES = {
     "errors": "numerics",
-    **dict.fromkeys(["budget", "label_names", "labels", "names", "policies", "privacy"], "values"),
-    **dict.fromkeys(["classifier", "directory", "testing"], "user"),
+    **dict.fromkeys(["budget", "label_names", "labels", "memory", "names", "policies", "privacy"], "values"),
+    **dict.fromkeys(["classifier", "directory", "program", "testing", "vaults"], "user"),
 }
 
 # Rooms that may import less than all that is below them: readers turn files into columns and know nothing else.

@@ -11,11 +11,12 @@ import pytest
 
 import reticent as rt
 from reticent import encoders, errors
-from reticent.directory import Directory, learn
+from reticent.directory import Directory
 from reticent.encoders.adapters import last_layer
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import GaussianSum
 from reticent.privacy import events
+from reticent.program import learn
 from reticent.released.account import Account
 from reticent.released.aggregate import median
 from reticent.released.ledger_file import FILE_NAME, LedgerFile

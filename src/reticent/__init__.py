@@ -10,6 +10,7 @@ from reticent import encoders
 from reticent.budget import Adjacency, Budget
 from reticent.errors import BudgetExceeded, LedgerError, ReticentError
 from reticent.labels import UNKNOWN, LabelSpace, Taxonomy
+from reticent.memory import Memory
 from reticent.policies import PublicLabels, ReleasedLabels
 from reticent.privacy.planning import Plan, plan
 
@@ -30,6 +31,7 @@ __all__ = [
     "Cosine",
     "LabelSpace",
     "LedgerError",
+    "Memory",
     "PeftEnsemble",
     "Plan",
     "PublicLabels",

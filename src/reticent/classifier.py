@@ -13,10 +13,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from reticent import errors, names
 from reticent.budget import Budget
-from reticent.directory import Directory, learn
+from reticent.directory import Directory
 from reticent.labels import Label, LabelSpace, canonical
+from reticent.memory import Memory
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
 from reticent.privacy.statement import Statement
+from reticent.program import learn, refuse_without_memory
 from reticent.released.model import Encode, Model, Rule
 from reticent.released.naming import refuse_unusable
 from reticent.released.release import Release
@@ -46,6 +48,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         budget: What one person may lose over the whole stream; there is no default.
         path: A folder for the model, durable from the first spend; None keeps it in memory.
         noise: Where noise comes from; the operating system by default. A seeded source is NOT PRIVATE.
+        memory: What it may keep between tasks in a vault outside of `path`; nothing by default. See `Memory`.
 
     Example:
         >>> model = ContinualClassifier(labels=PublicLabels(["a", "b"]), budget=Budget(epsilon=1.0, delta=1e-5))
@@ -63,6 +66,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         budget: Budget | None = None,
         path: str | os.PathLike[str] | None = None,
         noise: "NoiseSource | None" = None,
+        memory: Memory | None = None,
     ) -> None:
         self.encoder = encoder
         self.labels = labels
@@ -70,6 +74,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.budget = budget
         self.path = path
         self.noise = noise
+        self.memory = memory
 
     # --- learning
 
@@ -170,7 +175,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             task = Task(X, y, _one_of(persons, units), name=name)
         directory = self._to_learn()
         _warn_of_near_name(task.name, directory)
-        with errors.silenced(), directory.writer(self.noise) as gate:
+        with errors.silenced(), directory.writer(self.noise, remembers=False) as gate:
             return noisy_accuracy(directory.model, task, epsilon=epsilon, encoder=self.encoder, gate=gate)
 
     # --- what it cost, saving
@@ -234,6 +239,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with _MAKING:
             if not hasattr(self, "_directory"):
                 refuse_unusable(self._policy(), self.encoder)
+                if self.memory is not None and not isinstance(self.memory, Memory):
+                    raise errors.InvalidValue("Expected memory=Memory(vault=...), or None.")
+                if self.memory is not None and self.learner is not None:
+                    refuse_without_memory(self.learner)
+                self._made_with = self.memory
                 self._directory = Directory.create(
                     self.path,
                     self._policy(),
@@ -241,6 +251,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     self._budget(),
                     learner=_learner_to_json(self.learner),
                     encoder=_encoder_to_json(self.encoder),
+                    memory=self.memory,
                 )
             return self._directory
 
@@ -263,6 +274,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise errors.InvalidValue("Expected the labels that the model was made with; use extend_labels, or clone.")
         if directory.given != (None if self.path is None else Path(self.path)):
             raise errors.InvalidValue("Expected the path that the model was made with; save(path) copies it.")
+        if self._made_with != self.memory:
+            raise errors.InvalidValue("Expected the memory that the model was made with; it cannot change.")
         directory.set(self._settings(), rule=None if self.learner is None else self.learner.rule)
         return directory
 
@@ -320,9 +333,20 @@ def _stored_encoder(stored: dict[str, Any]) -> Encode:
 
 
 def load(
-    path: str | os.PathLike[str], *, encoder: Encode | None = None, learner: "Learner | None" = None
+    path: str | os.PathLike[str],
+    *,
+    encoder: Encode | None = None,
+    learner: "Learner | None" = None,
+    vault: str | os.PathLike[str] | None = None,
 ) -> ContinualClassifier:
     """Loads a model directory to predict or to continue learning. The user's own code must be passed again.
+
+    Args:
+        path: The model directory.
+        encoder: Where it is not one that comes with a package.
+        learner: Another one than is stored, for the tasks that follow.
+        vault: Where the vault of a model with memory is, if it was moved: your word that no copy of it is in use.
+            Only learning needs it.
 
     Example:
         >>> load("no such folder")
@@ -340,5 +364,10 @@ def load(
     model = ContinualClassifier(
         encoder=encoder, labels=directory.policy, learner=learner, budget=directory.budget, path=path
     )
-    model._directory = directory
+    if directory.epoch is not None:
+        directory.vault = None if vault is None else Path(vault).absolute()
+        model.memory = directory.epoch.memory(Path(path), directory.vault)
+    elif vault is not None:
+        raise errors.InvalidValue("This model has no memory, and needs no vault.")
+    model._directory, model._made_with = directory, model.memory
     return model

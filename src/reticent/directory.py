@@ -1,4 +1,4 @@
-"""A model directory: manifest, labels, releases, ledger and lock, as one object. And the loop that learns into it.
+"""A model directory: manifest, labels, releases, ledger and lock, as one object.
 
 Everything that is written goes through one writer and has one commit point: a release is durable under its final name,
 then one transaction of the ledger publishes its digest. The manifest is derived from the ledger. Reading and predicting
@@ -12,61 +12,31 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from reticent import errors, names, policies
 from reticent.budget import Budget
 from reticent.labels import Label, LabelSpace
+from reticent.memory import Epoch, Memory
 from reticent.numerics import files
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy import events
 from reticent.privacy.statement import Statement
-from reticent.released import rules, store, wellformed
+from reticent.released import contents, rules, store, wellformed
 from reticent.released.account import Account
 from reticent.released.contents import described, foreign, new_folder, read_contents, what_was_spent
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
-from reticent.released.model import Encode, Model, Rule
+from reticent.released.model import Model, Rule
 from reticent.released.release import Release
-from reticent.released.settings import to_store
+from reticent.released.settings import MEMORY, epoch_of, to_store
 
 if TYPE_CHECKING:  # learning imports these; predicting does not
+    from reticent.gate.epochs import Kept
     from reticent.gate.gate import Gate
     from reticent.gate.ledger import Ledger
     from reticent.gate.noise import NoiseSource
-    from reticent.sensitive.learners.learner import Learner
-    from reticent.sensitive.task import Task
-
-AnyLedger = TypeVar("AnyLedger", bound=LedgerFile)
-
-
-def learn(
-    tasks: Iterable["Task"],
-    learner: "Learner",
-    policy: Policy,
-    directory: "Directory",
-    *,
-    encoder: Encode | None = None,
-    noise: "NoiseSource | None" = None,
-) -> Model:
-    """The whole program: each task is read once, paid for, drawn and published, by one writer at a time.
-
-    Args:
-        tasks: Sensitive.
-        learner: What is released of a task.
-        policy: Where labels come from.
-        directory: Where releases and spends go.
-        encoder: From inputs to features; None where inputs are features already.
-        noise: Where noise comes from; the operating system by default.
-    """
-    for task in tasks:  # sensitive
-        with directory.writer(noise) as gate:  # one writer; budget, ledger, noise
-            directory.refuse_second_time(task.name)
-            task, model = gate.admit(task), directory.model
-            release = learner.learn_task(
-                task, policy, known=model.labels, encoder=encoder, gate=gate, past=model.releases
-            )
-            directory.publish(release)  # one commit point
-    return directory.model
+    from reticent.gate.remembered import Entry
+    from reticent.gate.vault import Vault
 
 
 class Directory:
@@ -94,11 +64,13 @@ class Directory:
     ) -> None:
         self.given, self.path = path, None if path is None else path.absolute()  # wherever the process goes later
         self.policy, self.model, self.settings = policy, model, dict(settings)
+        self.vault: Path | None = None  # where the user says that it is
         self._identity = identity
         self._releases: list[dict[str, str]] = []  # file and digest of each; none in memory
         self._known: Account | None = None  # what was verified of the ledger before; none in memory
         self._ledger: Ledger | None = None  # in memory for good, of a folder while its writer is open
         self._gate: Gate | None = None
+        self._vault: Vault | None = None  # while a writer is open that needs it
         self._mutex, self._thread, self._process = threading.Lock(), 0, os.getpid()  # who writes
 
     def __repr__(self) -> str:
@@ -109,7 +81,14 @@ class Directory:
             raise errors.InvalidValue(
                 "A model in memory cannot be copied: both copies would spend the same budget. Use save(path)."
             )
-        mine = {"_releases": list(self._releases), "_ledger": None, "_gate": None, "_mutex": None, "_thread": 0}
+        mine = {
+            "_releases": list(self._releases),
+            "_ledger": None,
+            "_gate": None,
+            "_vault": None,
+            "_mutex": None,
+            "_thread": 0,
+        }
         return vars(self) | mine
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -129,6 +108,7 @@ class Directory:
         learner: Mapping[str, Any] | None = None,
         encoder: Mapping[str, Any] | None = None,
         ledger: "type[Ledger] | None" = None,
+        memory: Memory | None = None,
     ) -> "Directory":
         """Makes a new model directory; refuses a folder that holds a model or a ledger.
 
@@ -140,13 +120,16 @@ class Directory:
             learner: The learner as JSON, where it can be stored.
             encoder: Name and digest of the encoder.
             ledger: The kind of ledger; experiments without privacy have one of their own, in memory.
+            memory: What it may keep between tasks, in a vault elsewhere.
         """
+        from reticent.gate import epochs
         from reticent.gate.ledger import Ledger
 
         public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
         if public.event != events.Public() and ledger is None:  # only the ledger of an experiment accepts them
             raise errors.InvalidValue("Expected labels that are public; these are not. Use ReleasedLabels().")
-        settings = described(policy, rule, budget, learner=learner, encoder=encoder)
+        epoch = None if memory is None else epochs.first(memory, path, policy, budget)
+        settings = described(policy, rule, budget, learner=learner, encoder=encoder, epoch=epoch)
         if path is None:
             made = (ledger or Ledger).create(None, budget, settings=settings)
             directory = cls(None, policy, Model(public, rule), settings, identity=made.identity)
@@ -158,6 +141,8 @@ class Directory:
             settings["public_labels"] = store.write_labels(folder, public, policies.public_json(policy))
             with Ledger.create(folder, budget, settings=settings) as made:
                 directory = cls(folder, policy, Model(public, rule), settings, identity=made.identity)
+            if memory is not None and epoch is not None:
+                directory.vault = epochs.make_vault(Path(memory.vault), epoch, folder, made.identity)
             directory._write_manifest()
         return directory
 
@@ -188,6 +173,11 @@ class Directory:
         """What one person may lose over the whole stream."""
         return Budget.from_json(self.settings["budget"])
 
+    @property
+    def epoch(self) -> Epoch | None:
+        """The epoch of its memory; None where a model has none."""
+        return epoch_of(self.settings)
+
     # --- reading
 
     def statement(self) -> Statement:
@@ -195,24 +185,28 @@ class Directory:
         self._forget_parent()
         if self._ledger is not None and (self.path is None or self._thread == threading.get_ident()):
             return self._ledger.statement()
-        with self._open(LedgerFile, self.path or Path()) as ledger:
+        with contents.open_ledger(LedgerFile, self.path or Path(), self._known, self._identity) as ledger:
             return ledger.statement()
 
     # --- writing
 
     @contextlib.contextmanager
-    def writer(self, noise: "NoiseSource | None" = None) -> Iterator["Gate"]:
+    def writer(self, noise: "NoiseSource | None" = None, *, remembers: bool = True) -> Iterator["Gate"]:
         """Gives the gate to one writer; others wait for a minute, then are refused.
 
         What fails while private rows are read becomes `errors.LearningFailed`, whatever it was.
 
         Args:
             noise: Where noise comes from; the operating system by default. A seeded source is NOT PRIVATE.
+            remembers: Whether a model with memory opens its vault, as it must to learn a task.
         """
         from reticent.gate.gate import Gate
 
-        with self._one_writer() as ledger:
-            gate = self._gate = Gate(ledger, noise, private=self.model.public.event == events.Public())
+        with self._one_writer() as ledger, self._open_vault(ledger, remembers) as kept:
+            if kept is not None:
+                kept.refuse_if_full()
+            private = self.model.public.event == events.Public() and (kept is None or kept.private)
+            gate = self._gate = Gate(ledger, noise, private=private, memory=kept)
             try:
                 with errors.without_cause(gate.hides):
                     yield gate
@@ -225,24 +219,13 @@ class Directory:
         gate = self._gate
         if gate is None or self._ledger is None or self._thread != threading.get_ident():
             raise errors.LedgerError("Expected an open writer: with directory.writer() as gate.")
-        rows = gate.rows(release)
+        rows, kept = gate.rows(release), gate.entry_of(release)
         gate.close()
-        return self._commit(self._ledger, release, rows)
+        return self._commit(self._ledger, release, rows, kept=kept)
 
     def refuse_second_time(self, task: str) -> None:
         """Refuses a task name that is in the ledger already, and says what to do."""
-        spends = [spend for spend in self.statement().spends if spend.voided is None]
-        spent = [spend for spend in spends if names.normal(spend.task) == task]  # an old ledger may have blanks
-        if not spent:
-            return
-        found = f"Task {task!r} is in the ledger already (row {spent[0].row}). If these are data of other persons, give"
-        if all(spend.published for spend in spent):
-            raise errors.BudgetExceeded(f"{found} them another name.")
-        lost = next(spend.row for spend in spent if not spend.published)
-        raise errors.BudgetExceeded(
-            f"{found} them another name; if its release was never published, void the row: "
-            f"reticent ledger DIR --void {lost} --reason TEXT."
-        )
+        contents.refuse_second_time(self.statement().spends, task)
 
     def refuse_other_rule(self, rule: Rule) -> None:
         """Refuses a rule that cannot read what was released."""
@@ -251,7 +234,7 @@ class Directory:
     def add_labels(self, labels: Iterable[Label]) -> Model:
         """Adds public labels: free, recorded, and safe only if they do not come from the data."""
         given = LabelSpace(tuple(labels)).labels
-        with self._one_writer() as ledger:
+        with self._one_writer() as ledger, self._open_vault(ledger):
             new = LabelSpace(tuple(label for label in given if label not in self.model.labels))
             release = Release(task="public labels", labels=new, parameters={}, event=new.event, private=True)
             return self._commit(ledger, release, [], act=f"{len(new)} public label(s) added")
@@ -289,6 +272,8 @@ class Directory:
         """
         with self._one_writer() as ledger, new_folder(Path(path), copy=True) as folder:
             wanted = to_store({**self.settings, **(settings or {})})
+            if self.epoch is not None:  # the vault stays here: two copies would publish the same sums twice
+                wanted[MEMORY] = replace(self.epoch, vault=None, place=None).to_json()
             wanted["public_labels"] = store.write_labels(folder, self.model.public, policies.public_json(self.policy))
             numbered = enumerate(self.model.releases, start=1)
             entries = [store.write_release(folder, n, release, self._identity or "") for n, release in numbered]
@@ -339,28 +324,32 @@ class Directory:
         before = None
         with files.one_writer(folder):
             try:
-                with self._open(Ledger, folder) as ledger:
+                with contents.open_ledger(Ledger, folder, self._known, self._identity) as ledger:
                     self._catch_up(ledger)
                     before = ledger.account.rows, len(self._releases)
                     yield ledger
-            except errors.StorageError as error:
-                raise errors.StorageError(f"{error} {what_was_spent(folder, before)}") from error
+            except (errors.StorageError, errors.VaultError) as error:
+                raise type(error)(f"{error} {what_was_spent(folder, before)}") from error
 
-    def _open(self, kind: type[AnyLedger], folder: Path) -> AnyLedger:
-        """Opens the ledger of the folder; what was verified before is not read again."""
-        known = self._known
-        if known is not None:
+    @contextlib.contextmanager
+    def _open_vault(self, ledger: "Ledger", remembers: bool = True) -> Iterator["Kept | None"]:
+        """Opens the vault of a model with memory, and publishes what a killed process had committed to it."""
+        epoch, folder = self.epoch, self.path
+        if epoch is None or folder is None or not remembers:
+            yield None
+            return
+        from reticent.gate import epochs
+
+        with epochs.opened(epoch, folder, ledger, self.vault) as self._vault:
             try:
-                return kind.open(folder, known)
-            except errors.LedgerError as error:  # explained below
-                if isinstance(error, errors.StorageError):
-                    raise
-        found = read_contents(folder)
-        if found.problem is not None and (kind is not LedgerFile or not found.ledger):
-            raise errors.LedgerError(found.problem)
-        if known is not None or found.identity != self._identity:
-            raise errors.LedgerError(foreign(folder))
-        return kind.open(folder, found.account)
+                self.settings = dict(ledger.settings or self.settings)  # where the vault is may be new
+                waiting = epochs.unpublished(self._vault, ledger)
+                if waiting is not None:
+                    release = store.unpacked(waiting.release, folder / store.RELEASES, self._identity)
+                    self._commit(ledger, release, waiting.rows, kept=waiting.release)
+                yield epochs.kept(self._vault, epoch, ledger)
+            finally:
+                self._vault = None
 
     def _catch_up(self, ledger: "Ledger") -> None:
         """Takes over what others have published and set; refuses what does not continue what was read before.
@@ -381,11 +370,23 @@ class Directory:
             self._releases.append(entry)
         store.remove_unlisted(self.path or Path(), published, self._identity)
 
-    def _commit(self, ledger: "Ledger", release: Release, rows: list[int], *, act: str | None = None) -> Model:
+    def _commit(
+        self,
+        ledger: "Ledger",
+        release: Release,
+        rows: list[int],
+        *,
+        act: str | None = None,
+        kept: "Entry | bytes | None" = None,
+    ) -> Model:
+        """Publishes a release. With memory: what the vault must keep before, or the bytes that it has already."""
         model, folder, identity = self.model.with_release(release), self.path, self._identity or ""
         kind, since = self.settings["rule"].get("kind"), len(self.model.releases)
         wellformed.refuse_malformed(model, kind, since=since, advice="It was not published: correct the learner.")
-        write = partial(store.write_release, folder or Path(), release=release, identity=identity)
+        if kept is not None and not isinstance(kept, bytes) and self._vault is not None:
+            kept = self._vault.commit(kept, ledger.head_at(kept.row), rows, store.packed(release, identity))
+        content = kept if isinstance(kept, bytes) else release
+        write = partial(store.write_release, folder or Path(), release=content, identity=identity)
         entry = ledger.publish(rows, write=None if folder is None else write, act=act)
         self.model = model
         if entry is not None:

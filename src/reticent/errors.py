@@ -41,6 +41,10 @@ class StorageError(LedgerError, InvalidValue):
     """A file could not be read or written: no room, no permission, a broken disk, or another program at work."""
 
 
+class VaultError(LedgerError):
+    """The vault of a model with memory is missing, another model's, out of step, open to others or not whole."""
+
+
 class BudgetExceeded(LedgerError):
     """The spend would exceed the budget of one person; nothing was recorded."""
 

@@ -19,6 +19,8 @@ VERBS = [
     ["ledger"],
     ["audit"],
     ["attack", "labels"],
+    ["vault", "show"],
+    ["vault", "rotate"],
     ["demo"],
     ["bench"],
     ["report"],

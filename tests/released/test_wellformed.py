@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,23 @@ def model(tmp_path) -> Path:
     for ledger in (tmp_path / "model").glob("ledger.sqlite*"):
         ledger.unlink()  # the manifest decides
     return Path(tmp_path, "model")
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("memory")
+    model = classifier(place / "model", memory=rt.Memory(vault=place / "vault", horizon=3))
+    model.learn_task(X, Y, name="march").learn_task(X, Y, name="april")
+    for ledger in (place / "model").glob("ledger.sqlite*"):
+        ledger.unlink()
+    return Path(place, "model")
+
+
+@pytest.fixture
+def remembering(tmp_path, learned) -> Path:
+    """A model with memory, whose releases have places."""
+    shutil.copytree(learned, tmp_path / "remembering")
+    return Path(tmp_path, "remembering")
 
 
 def rewrite(model: Path, change: Callable[[Arrays], Arrays], which: int = 1) -> None:
@@ -81,9 +99,17 @@ EARLIER = {
 OPTIONAL: Arrays = {**NAMES, "centre": UNIT[0], **PLACE, **EARLIER}
 
 
-def test_releases_with_optional_arrays_are_read(model):
-    rewrite(model, lambda arrays: {**arrays, **OPTIONAL})
-    assert set(OPTIONAL) < set(rt.load(model).releases[1].parameters)
+def test_releases_with_optional_arrays_are_read(remembering):
+    rewrite(remembering, lambda arrays: {**arrays, **OPTIONAL})
+    assert set(OPTIONAL) < set(rt.load(remembering).releases[1].parameters)
+
+
+def test_only_tasks_of_an_epoch_have_a_place(model, remembering):
+    rewrite(model, lambda arrays: {**arrays, **PLACE})
+    rewrite(remembering, lambda arrays: {**arrays, "place": np.array([4], np.int32)})
+    for wrong in (model, remembering):
+        with pytest.raises(errors.InvalidValue, match="does not fit the labels or the other releases"):
+            rt.load(wrong)
 
 
 @pytest.mark.parametrize(
@@ -100,13 +126,16 @@ def test_releases_with_optional_arrays_are_read(model):
         *(("earlier_noise", noise) for noise in ([1.0], [0.0, 1.0], [np.inf, 1.0], None)),
     ],
 )
-def test_optional_arrays_are_checked(model, name, value):
+def test_optional_arrays_are_checked(remembering, name, value):
     arrays = {**OPTIONAL, name: None if value is None else np.asarray(value)}
-    rewrite(
-        model, lambda stored: {**stored, **{key: array.copy() for key, array in arrays.items() if array is not None}}
-    )
+
+    def change(stored: Arrays) -> Arrays:
+        kept = {key: array for key, array in stored.items() if key not in arrays}
+        return {**kept, **{key: array.copy() for key, array in arrays.items() if array is not None}}
+
+    rewrite(remembering, change)
     with pytest.raises(errors.InvalidValue, match="does not fit the labels or the other releases"):
-        rt.load(model)
+        rt.load(remembering)
 
 
 def test_a_label_is_named_once(model):

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from reticent import errors, names
-from reticent.cli import experiments, ledger_verbs, models
+from reticent.cli import experiments, ledger_verbs, models, vault_verbs
 
 app = typer.Typer(
     name="reticent",
@@ -25,6 +25,8 @@ app = typer.Typer(
 )
 attack = typer.Typer(no_args_is_help=True, help="Play attacks against label spaces.")
 app.add_typer(attack, name="attack")
+vault = typer.Typer(no_args_is_help=True, help="Look after the vault of a model with memory.")
+app.add_typer(vault, name="vault")
 VERBS: tuple[Callable[..., None], ...] = (
     experiments.demo,
     models.plan,
@@ -41,6 +43,8 @@ VERBS: tuple[Callable[..., None], ...] = (
 for verb in VERBS:
     app.command()(verb)
 attack.command()(experiments.labels)
+vault.command()(vault_verbs.show)
+vault.command()(vault_verbs.rotate)
 
 
 def main() -> NoReturn:

@@ -10,7 +10,9 @@ from reticent import errors, names
 from reticent.budget import Budget
 from reticent.cli import ledger_verbs
 from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console
+from reticent.memory import Memory
 from reticent.privacy import planning
+from reticent.privacy.correlation import DEFAULT_HORIZON
 from reticent.privacy.rounding import exact, rounded_up
 
 Model = Annotated[Path, typer.Option(help="The model directory.")]
@@ -115,6 +117,16 @@ def init(
         str, typer.Option(help="cosine, peft, the paper's: cosine-paper, peft-paper; or your own: module:object.")
     ] = "cosine",
     task_size: TaskSize = 1_000,
+    memory: Annotated[
+        Path | None, typer.Option(help="A folder outside of the model for a vault: noise cancels over tasks.")
+    ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(help="With --memory: how many tasks an epoch has at most; 120.")
+    ] = None,
+    recurring: Annotated[
+        bool | None,
+        typer.Option("--recurring/--not-recurring", help="With --memory: labels come back, by public knowledge."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a model directory: the budget and the label policy are fixed here.
@@ -145,7 +157,10 @@ def init(
         policy.joint(budget)  # refuses what no noise can keep before anything is written
     if (folder / "manifest.json").exists():
         raise errors.InvalidValue(f"{folder} is a model already. Learn with it, or choose another folder.")
-    model = ContinualClassifier(encoder=_encoder(encoder), labels=policy, learner=chosen, budget=budget, path=folder)
+    remembered = _memory(memory, horizon, recurring)
+    model = ContinualClassifier(
+        encoder=_encoder(encoder), labels=policy, learner=chosen, budget=budget, path=folder, memory=remembered
+    )
     typer.echo(json.dumps(model.statement().json(), indent=2) if as_json else model.privacy_statement())
     if names is not None and not as_json:
         typer.echo(f"\n{_about_names(policy)}")
@@ -162,6 +177,9 @@ def learn(
     name: Annotated[str | None, typer.Option(help="Public name of the task; the file's name by default.")] = None,
     encoder: Again = None,
     learner: Again = None,
+    vault: Annotated[
+        Path | None, typer.Option(help="Where the vault of a model with memory is, if it was moved.")
+    ] = None,
     anchor: Annotated[
         Path | None, typer.Option(help="A note of the ledger's last row, kept elsewhere: checked, and written anew.")
     ] = None,
@@ -172,7 +190,7 @@ def learn(
     Example: `reticent learn march.parquet --model model/ --text note --label code`
     """
     task = _task(source, name)
-    classifier = _loaded(model, encoder, learner)
+    classifier = _loaded(model, encoder, learner, vault)
     examples = _labelled(source, text=text, image=image, features=features, label=label, person=person)
     if anchor is not None:
         ledger_verbs.anchored(model, anchor)
@@ -281,7 +299,15 @@ def _encoder(name: str) -> Any:
     return encoders.named(name, own=True)
 
 
-def _loaded(folder: Path, encoder: str | None, learner: str | None) -> Any:
+def _memory(vault: Path | None, horizon: int | None, recurring: bool | None) -> Memory | None:
+    if vault is None:
+        if horizon is not None or recurring is not None:
+            raise errors.InvalidValue("Expected --memory VAULT with --horizon, --recurring and --not-recurring.")
+        return None
+    return Memory(vault=vault, horizon=DEFAULT_HORIZON if horizon is None else horizon, recurring=recurring)
+
+
+def _loaded(folder: Path, encoder: str | None, learner: str | None, vault: Path | None = None) -> Any:
     """Loads a model; code and weights that are not stored are named again by the user."""
     from reticent.classifier import load
 
@@ -290,7 +316,7 @@ def _loaded(folder: Path, encoder: str | None, learner: str | None) -> Any:
         from reticent.sensitive import learners
 
         own = learners.named(learner)
-    return load(folder, encoder=None if encoder is None else _encoder(encoder), learner=own)
+    return load(folder, encoder=None if encoder is None else _encoder(encoder), learner=own, vault=vault)
 
 
 def _labelled(source: Path, *, features: str | None, **columns: str | None) -> Any:

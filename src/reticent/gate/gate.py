@@ -16,6 +16,7 @@ from reticent.budget import Budget
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import Mechanism, number_of_runs
 from reticent.gate.noise import NoiseSource
+from reticent.gate.remembered import Entry, RememberedRows
 from reticent.gate.step import Steps
 from reticent.labels import LabelSpace
 from reticent.privacy import accounting, events, renyi
@@ -24,6 +25,7 @@ from reticent.released import tensors
 from reticent.released.release import Array, Release
 
 if TYPE_CHECKING:  # a signature may name what is above this room
+    from reticent.gate.epochs import Kept
     from reticent.sensitive.task import Task
 
 Value = TypeVar("Value")
@@ -47,6 +49,7 @@ class Gate:
         noise: Where noise comes from; the operating system by default. A seeded source is NOT PRIVATE.
         private: False where what is drawn rests on something that was published without privacy, such as labels that
             were read off the data.
+        memory: What a model with memory has kept of the tasks before.
 
     Example:
         >>> import numpy as np
@@ -60,8 +63,11 @@ class Gate:
         reticent.errors.NotPaidFor: This permit has drawn its Gaussian already. Noise is paid for once: spend again.
     """
 
-    def __init__(self, ledger: Ledger, noise: NoiseSource | None = None, *, private: bool = True) -> None:
+    def __init__(
+        self, ledger: Ledger, noise: NoiseSource | None = None, *, private: bool = True, memory: "Kept | None" = None
+    ) -> None:
         self._ledger = ledger
+        self.memory = memory
         self._noise = NoiseSource.from_os() if noise is None else noise
         self._private = private
         self._admitted: set[str] = set()
@@ -103,6 +109,7 @@ class Gate:
         if any(permit.made is not None for permit in self._permits if permit.task == task):
             raise errors.NotPaidFor(f"Task {task!r} has its release already: nothing more can be spent on it here.")
         parts = drawn_by(event)
+        self._refuse_other_epoch(event, task)
         mine = [permit.event for permit in self._permits if permit.task == task]
         events.from_json(events.to_json(events.compose(*mine, event)))  # a release that could not be read back
         private = private and self.private and events.NonPrivate() not in leaves(event)
@@ -139,9 +146,22 @@ class Gate:
             )
         return sorted({*maker.paid, *(permit.row for permit in self._paying(release.task))})
 
+    def entry_of(self, release: Release) -> Entry | None:
+        """Returns what the vault must keep before a release is published; None without memory."""
+        return next((permit.entry for permit in self._permits if permit.made is release), None)
+
     def close(self) -> None:
         """Ends all permits."""
         self._open = False
+
+    def _refuse_other_epoch(self, event: Event, task: str) -> None:
+        """Refuses a spend on a task of an epoch that is not the vault's, or beside another spend on the task."""
+        if not any(isinstance(part, events.Remembered) for part in leaves(event)):
+            return
+        if self.memory is None or not self.memory.pays_for(event):
+            raise errors.NotPaidFor("Expected an event of the epoch that the vault of this model is for.")
+        if any(permit.task == task for permit in self._permits):  # one entry, one release
+            raise errors.NotPaidFor(f"Task {task!r} of a model with memory is paid for once, by one spend.")
 
     def _refuse_if_closed(self) -> None:
         if not self._open:
@@ -174,6 +194,7 @@ class Permit:
     def __init__(self, gate: Gate, event: Event, task: str, row: int, private: bool, parts: Counter[Event]) -> None:
         self.event, self.task, self.row, self.private = event, task, row, private
         self.made: Release | None = None
+        self.entry: Entry | None = None  # for the vault
         self.paid: list[int] = []  # the rows that its release rests on, voided since or not
         self._gate, self._parts, self._left = gate, parts, parts.copy()
         self._steps: list[Steps] = []
@@ -260,6 +281,8 @@ class Permit:
         if isinstance(drawn, Steps):  # drawn one by one, later: each is refused as a draw would be
             drawn.check = self._check
             self._steps.append(drawn)
+        if isinstance(drawn, RememberedRows):  # what it keeps must be in the vault before anything is published
+            self.entry = drawn.entry
         return drawn
 
     def _take(self, event: Event) -> None:

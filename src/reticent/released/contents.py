@@ -6,16 +6,20 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from reticent import errors, policies
+from reticent import errors, names, policies
 from reticent.budget import Budget
+from reticent.memory import Epoch
 from reticent.numerics import files
 from reticent.policies import Policy
+from reticent.privacy.statement import Spend
 from reticent.released import settings, store
 from reticent.released.account import Account
 from reticent.released.ledger_file import FILE_NAME, FIRST_VERSION, LOOKS, LedgerFile
 from reticent.released.model import Rule
+
+AnyLedger = TypeVar("AnyLedger", bound=LedgerFile)
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,29 @@ def _belongs(ledger: LedgerFile, stored: Contents, found: Sequence[store.Unliste
         for release in found
         if release.file not in published
     )
+
+
+def open_ledger(kind: type[AnyLedger], folder: Path, known: Account | None, identity: str | None) -> AnyLedger:
+    """Opens the ledger of a folder, if it belongs to the releases there.
+
+    Args:
+        kind: For reading, or for writing.
+        folder: The model directory.
+        known: What was verified of it before, and is not read again.
+        identity: Of the ledger that was found first.
+    """
+    if known is not None:
+        try:
+            return kind.open(folder, known)
+        except errors.LedgerError as error:  # explained below
+            if isinstance(error, errors.StorageError):
+                raise
+    found = read_contents(folder)
+    if found.problem is not None and (kind is not LedgerFile or not found.ledger):
+        raise errors.LedgerError(found.problem)
+    if known is not None or found.identity != identity:
+        raise errors.LedgerError(foreign(folder))
+    return kind.open(folder, found.account)
 
 
 def refuse_foreign(folder: Path) -> None:
@@ -205,6 +232,7 @@ def described(
     *,
     learner: Mapping[str, Any] | None = None,
     encoder: Mapping[str, Any] | None = None,
+    epoch: Epoch | None = None,
 ) -> dict[str, Any]:
     """Returns what a manifest says of a model, as plain JSON values."""
     return settings.to_store(
@@ -214,5 +242,22 @@ def described(
             "rule": rule.to_json(),
             "learner": learner,
             "encoder": encoder,
+            **({} if epoch is None else {settings.MEMORY: epoch.to_json()}),
         }
+    )
+
+
+def refuse_second_time(spends: Sequence[Spend], task: str) -> None:
+    """Refuses a task name that is in the ledger already, and says what to do."""
+    kept = [spend for spend in spends if spend.voided is None]
+    spent = [spend for spend in kept if names.normal(spend.task) == task]  # an old ledger may have blanks
+    if not spent:
+        return
+    found = f"Task {task!r} is in the ledger already (row {spent[0].row}). If these are data of other persons, give"
+    if all(spend.published for spend in spent):
+        raise errors.BudgetExceeded(f"{found} them another name.")
+    lost = next(spend.row for spend in spent if not spend.published)
+    raise errors.BudgetExceeded(
+        f"{found} them another name; if its release was never published, void the row: "
+        f"reticent ledger DIR --void {lost} --reason TEXT."
     )

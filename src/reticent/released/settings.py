@@ -7,9 +7,11 @@ from typing import Any
 
 from reticent import errors
 from reticent.budget import Budget
+from reticent.memory import Epoch
 from reticent.numerics.reading import json_of
 
 NAMES = ("budget", "policy", "public_labels", "rule", "learner", "encoder")
+MEMORY = "memory"  # only in the settings of a model that has one
 LABELS = "labels.json"
 RELEASES = "releases"
 _FILES = re.compile(rf"{re.escape(LABELS)}|{RELEASES}/[A-Za-z0-9][A-Za-z0-9._-]{{0,99}}\.safetensors")
@@ -22,6 +24,8 @@ def checked(stored: Any) -> dict[str, Any]:
     if not isinstance(stored, Mapping):
         raise ValueError("Expected settings.")
     found = {name: stored[name] for name in NAMES}
+    if MEMORY in stored:
+        found[MEMORY] = Epoch.from_json(stored[MEMORY]).to_json()
     Budget.from_json(found["budget"])
     encoder = found["encoder"]
     good = (
@@ -37,6 +41,11 @@ def checked(stored: Any) -> dict[str, Any]:
     if not good:
         raise ValueError("Expected settings as reticent writes them.")
     return found
+
+
+def epoch_of(stored: Mapping[str, Any]) -> Epoch | None:
+    """Returns the epoch of memory that settings name, if any."""
+    return Epoch.from_json(stored[MEMORY]) if MEMORY in stored else None
 
 
 def to_store(values: Mapping[str, Any]) -> dict[str, Any]:

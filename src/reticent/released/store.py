@@ -96,9 +96,8 @@ def read_labels(folder: Path, entry: Mapping[str, str]) -> tuple[tuple[Label, ..
         return labels_from_json(stored["labels"]), stored
 
 
-def write_release(folder: Path, number: int, release: Release, identity: str) -> dict[str, str]:
-    """Writes one release, under a number, and returns its entry for ledger and manifest: file and digest."""
-    file = f"{RELEASES}/{number:04d}.safetensors"
+def packed(release: Release, identity: str) -> bytes:
+    """Returns the content of a release's file; its arrays are in another order each time."""
     about = {
         "task": release.task,
         "event": json.dumps(events.to_json(release.event)),
@@ -108,7 +107,21 @@ def write_release(folder: Path, number: int, release: Release, identity: str) ->
     arrays = {key: np.ascontiguousarray(array) for key, array in release.parameters.items()}
     # not in the header, which safetensors limits to 100 MB
     arrays[tensors.NAMES] = np.frombuffer(json.dumps(labels_to_json(release.labels.labels)).encode(), dtype=np.uint8)
-    blob = safetensors.numpy.save(arrays, metadata=about)
+    content: bytes = safetensors.numpy.save(arrays, metadata=about)
+    return content
+
+
+def write_release(folder: Path, number: int, release: Release | bytes, identity: str) -> dict[str, str]:
+    """Writes one release, under a number, and returns its entry for ledger and manifest: file and digest.
+
+    Args:
+        folder: The model directory.
+        number: From 1.
+        release: Or what `packed` made of it.
+        identity: Of the ledger.
+    """
+    file = f"{RELEASES}/{number:04d}.safetensors"
+    blob = release if isinstance(release, bytes) else packed(release, identity)
     try:
         (folder / RELEASES).mkdir(exist_ok=True)
         if (folder / RELEASES).is_symlink():
@@ -122,7 +135,11 @@ def write_release(folder: Path, number: int, release: Release, identity: str) ->
 def read_release(folder: Path, entry: Mapping[str, str], identity: str | None) -> Release:
     """Reads one release, and checks its digest and that it belongs to the ledger."""
     blob = _read(folder, entry, most=_LARGEST_RELEASE)
-    file = folder / entry["file"]
+    return unpacked(blob, folder / entry["file"], identity)
+
+
+def unpacked(blob: bytes, file: Path, identity: str | None) -> Release:
+    """Returns the release that a file holds, and checks that it belongs to the ledger."""
     with readable(file):
         about = _header(blob).about
         if _LEDGER in about and about[_LEDGER] != identity:  # format 3 did not say

@@ -8,9 +8,11 @@ import numpy as np
 
 from reticent import errors
 from reticent.numerics.rows import norms
+from reticent.privacy import events
 from reticent.released.ensemble import BIAS, ROWS, WEIGHT, adapter_values
 from reticent.released.model import Model
 from reticent.released.naming import NAMED, NAMES
+from reticent.released.release import Release
 
 _SUMS, _NOISE = "sums", "noise"
 _CENTRE, _PLACE = "centre", "place"
@@ -39,7 +41,9 @@ def refuse_malformed(model: Model, rule: str | None, *, since: int = 0, advice: 
     width = next((_width(release.parameters) for release in learned), None)
     for release in model.releases[since:]:
         if release.parameters and not (
-            _fits(release.parameters, len(model.labels)) and _is_of(rule, release.parameters, width, len(model.labels))
+            _fits(release.parameters, len(model.labels))
+            and _is_of(rule, release.parameters, width, len(model.labels))
+            and (rule != "sums" or _has_its_place(release))
         ):
             raise errors.InvalidValue(
                 f"The release of task {release.task[:200]!r} does not fit the labels or the other releases. {advice}"
@@ -154,6 +158,14 @@ def _places_fit(parameters: Mapping[str, Any], width: int | None, labels: int) -
         and noise.shape == (count,)
         and bool((noise > 0).all())
     )
+
+
+def _has_its_place(release: Release) -> bool:
+    """A task of an epoch of memory, and no other, has a place there."""
+    place = release.parameters.get(_PLACE)
+    if isinstance(release.event, events.Remembered):
+        return place is not None and int(place[0]) <= release.event.horizon
+    return place is None
 
 
 def _finite(array: Any) -> bool:

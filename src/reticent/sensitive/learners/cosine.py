@@ -21,6 +21,7 @@ from reticent.released.naming import Name, Naming, no_names
 from reticent.released.release import Past, Release
 from reticent.released.sums import Sums
 from reticent.sensitive.learners.learner import encoded
+from reticent.sensitive.learners.stream_rows import stream_rows
 from reticent.sensitive.task import Task
 
 
@@ -53,6 +54,11 @@ class Cosine:
         return cls(combine=denoise.total, keep_all=True)
 
     @property
+    def remembers(self) -> bool:
+        """Whether it can use the vault of a model with memory; the paper's algorithm has none."""
+        return self != self.paper()
+
+    @property
     def rule(self) -> Sums:
         """Sums, combined."""
         return Sums(self.combine)
@@ -75,6 +81,8 @@ class Cosine:
         name: Name = no_names
         if self.combine is not denoise.total:  # which reads none
             name = Naming.of_known(policy, encoder, known, past, width=features.shape[1]).arrays
+        if gate.memory is not None:
+            return stream_rows(features, task, policy, known, gate, gate.memory, past, name)
         if isinstance(policy, PublicLabels):
             gaussian = policy.sums(gate.budget)
             permit = gate.spend(gaussian, task=task.name)

@@ -1,0 +1,319 @@
+"""The vault: what a model with memory keeps between tasks. Sensitive, in a folder outside of the model's.
+
+One SQLite file, for its owner alone. It holds the exact sums of every task of one epoch, the keys of their noise, and
+the release that is about to be published. Whoever reads it and the releases knows those sums exactly. It is never
+copied with the model, and must not be restored: one that is behind the ledger would publish old sums with new noise.
+"""
+
+import contextlib
+import json
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import NamedTuple, Self
+from urllib.parse import quote
+
+import numpy as np
+
+from reticent import errors
+from reticent.gate.remembered import Entry
+from reticent.labels import LabelSpace, labels_from_json, labels_to_json
+from reticent.numerics import databases
+from reticent.numerics.files import draft_of, remove_drafts, sync_folder
+from reticent.numerics.reading import MEGABYTE, json_of
+
+FILE_NAME = "vault.sqlite"
+VERSION = 1
+APPLICATION = 0x52544E56
+SCHEMA = (
+    "CREATE TABLE about (body TEXT NOT NULL) STRICT",
+    "CREATE TABLE entries "
+    "(row INTEGER PRIMARY KEY, head TEXT NOT NULL, key BLOB NOT NULL, width INTEGER NOT NULL) STRICT",
+    "CREATE TABLE sums (row INTEGER NOT NULL, label TEXT NOT NULL, known INTEGER NOT NULL, steps BLOB NOT NULL) STRICT",
+    "CREATE TABLE waiting (row INTEGER NOT NULL, rows TEXT NOT NULL, release BLOB NOT NULL) STRICT",
+)
+NOT_WHOLE = "is not a whole vault. Try again; if it stays so, begin a new epoch: reticent vault rotate."
+_SIDE_FILES = ("-journal", "-wal", "-shm")
+_MOST_BYTES, _LONGEST_VALUE = 1 << 40, 1000 * MEGABYTE
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What a vault says of itself; nothing of it depends on examples.
+
+    Args:
+        vault: Its random name, which the settings of its model repeat.
+        ledger: The random name of the model's ledger.
+        epoch: The number of the epoch.
+        eighths: Of the exponent of its correlated noise.
+        horizon: How many tasks it is for.
+        model: Where its model was last.
+        file: The number that the file system gave to the file: another one is a copy.
+    """
+
+    vault: str
+    ledger: str
+    epoch: int
+    eighths: int
+    horizon: int
+    model: str
+    file: int = 0
+
+
+class Waiting(NamedTuple):
+    """A release that was committed here and may not have been published: the spends that paid for it, and its bytes."""
+
+    row: int
+    rows: list[int]
+    release: bytes
+
+
+class Vault:
+    """The vault of one epoch, open for its one writer.
+
+    Guarantees:
+      - An entry and the bytes of its release are committed together, or not at all.
+                                                                                 test_a_vault_commits_all_or_nothing
+      - What others may read, that is no whole vault, or has another schema is refused.
+        test_vaults_that_others_may_read_are_refused, test_vaults_that_are_not_whole_are_refused
+      - It shows nothing of what it holds.                                             test_a_vault_shows_nothing
+    """
+
+    def __init__(self, connection: sqlite3.Connection, file: Path) -> None:
+        self._db, self._file = connection, file
+        self.about = self._read_about()
+
+    def __repr__(self) -> str:
+        return "Vault(<sensitive>)"
+
+    # --- making and opening
+
+    @classmethod
+    def create(cls, folder: Path, about: About) -> None:
+        """Makes a vault in a folder, in place of the one that is there.
+
+        Args:
+            folder: Made where it is missing, for its owner alone.
+            about: What it is for.
+        """
+        file, draft = folder / FILE_NAME, draft_of(folder / FILE_NAME)
+        with explained(file):
+            make_folder(folder)
+            remove_drafts(folder)
+            try:
+                os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+                with contextlib.closing(_connect(draft)) as db:
+                    db.execute("BEGIN IMMEDIATE")
+                    for statement in SCHEMA:
+                        db.execute(statement)
+                    db.execute(f"PRAGMA application_id = {APPLICATION}")
+                    db.execute(f"PRAGMA user_version = {VERSION}")
+                    text = json.dumps(asdict(replace(about, file=draft.stat().st_ino)))
+                    db.execute("INSERT INTO about VALUES (?)", (text,))
+                    db.execute("COMMIT")
+                for ending in _SIDE_FILES:  # of the vault before: SQLite would take them for this one's
+                    file.with_name(file.name + ending).unlink(missing_ok=True)
+                os.replace(draft, file)
+                sync_folder(folder)
+            finally:
+                for ending in ("", *_SIDE_FILES):
+                    with contextlib.suppress(OSError):
+                        draft.with_name(draft.name + ending).unlink()
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Opens the vault of a folder; refuses one that is missing, open to others, or not whole."""
+        file = folder / FILE_NAME
+        with explained(file):
+            if not file.is_file():
+                raise errors.VaultError(f"No vault at {folder}.")
+            refuse_readable(folder)
+            refuse_readable(file)
+            try:
+                databases.refuse_strange(file, most=_MOST_BYTES)
+            except errors.InvalidValue as error:
+                raise errors.VaultError(str(error)) from error
+            db = _connect(file)
+            try:
+                _refuse_other(db, file)
+                return cls(db, file)
+            except BaseException:
+                db.close()
+                raise
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read_about(self) -> About:
+        try:
+            ((body,),) = self._db.execute("SELECT body FROM about LIMIT 2").fetchall()
+            found = json_of(body)
+            about = About(**{field.name: found[field.name] for field in fields(About)})
+            texts, numbers = (about.vault, about.ledger, about.model), (about.epoch, about.eighths, about.horizon)
+            if not all(isinstance(text, str) for text in texts) or not all(type(n) is int and n > 0 for n in numbers):
+                raise ValueError("Expected texts and numbers.")
+        except (ValueError, LookupError, TypeError) as error:
+            raise errors.VaultError(f"{self._file} {NOT_WHOLE}") from error
+        return about
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the file is another one than that which was written: copied, restored, or moved to another disk."""
+        with explained(self._file):
+            return self._file.stat().st_ino != self.about.file
+
+    # --- entries
+
+    def heads(self) -> dict[int, str]:
+        """Returns, for the row of each entry, the hash that the ledger had there."""
+        with explained(self._file):
+            return {int(row): str(head) for row, head in self._db.execute("SELECT row, head FROM entries ORDER BY row")}
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Returns what is kept of each task, in their order."""
+        with explained(self._file):
+            found = self._db.execute("SELECT row, key, width FROM entries ORDER BY row").fetchall()
+            try:
+                return tuple(self._entry(*columns) for columns in found)
+            except (ValueError, TypeError, LookupError) as error:
+                raise errors.VaultError(f"{self._file} {NOT_WHOLE}") from error
+
+    def _entry(self, row: int, key: bytes, width: int) -> Entry:
+        query = "SELECT label, known, steps FROM sums WHERE row = ? ORDER BY rowid"
+        stored = self._db.execute(query, (row,)).fetchall()
+        labels = labels_from_json([json_of(label) for label, _, _ in stored])
+        LabelSpace(labels)  # distinct, and such as there are in data
+        sums = np.frombuffer(b"".join(steps for *_, steps in stored), dtype="<i8").reshape(len(stored), width)
+        known = tuple(bool(flag) for _, flag, _ in stored)
+        return Entry(row=row, key=key, labels=labels, sums=sums.astype(np.int64), known=known)
+
+    def waiting(self) -> Waiting | None:
+        """Returns the release that was committed last."""
+        with explained(self._file):
+            found = self._db.execute("SELECT row, rows, release FROM waiting LIMIT 1").fetchone()
+            if found is None:
+                return None
+            try:
+                rows = json_of(found[1])
+                if not isinstance(rows, list) or not all(type(row) is int and row > 0 for row in rows):
+                    raise ValueError("Expected rows.")
+            except ValueError as error:
+                raise errors.VaultError(f"{self._file} {NOT_WHOLE}") from error
+            return Waiting(int(found[0]), rows, bytes(found[2]))
+
+    def commit(self, entry: Entry, head: str | None, rows: Sequence[int], release: bytes) -> bytes:
+        """Keeps what a task leaves, with the final bytes of its release, durably, all at once; returns these bytes.
+
+        Args:
+            entry: Sensitive.
+            head: The hash that the ledger has at the entry's row.
+            rows: The spends that paid for the release.
+            release: What will be published, and nothing else ever in its place.
+        """
+        sums = entry.sums.astype("<i8")
+        labels = [json.dumps(label) for label in labels_to_json(entry.labels)]
+        with self._transaction():
+            self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (entry.row, head, entry.key, sums.shape[1]))
+            self._db.executemany(
+                "INSERT INTO sums VALUES (?, ?, ?, ?)",
+                (
+                    (entry.row, label, int(known), steps.tobytes())
+                    for label, known, steps in zip(labels, entry.known, sums, strict=True)
+                ),
+            )
+            self._db.execute("DELETE FROM waiting")
+            self._db.execute("INSERT INTO waiting VALUES (?, ?, ?)", (entry.row, json.dumps(list(rows)), release))
+        return release
+
+    def forget(self, row: int) -> None:
+        """Deletes the entry of a spend that was voided: its release was never published, so its place is burned."""
+        with self._transaction():
+            for table in ("entries", "sums", "waiting"):
+                self._db.execute(f"DELETE FROM {table} WHERE row = ?", (row,))  # noqa: S608 (a name of ours)
+
+    def settle(self, model: Path) -> None:
+        """Notes where its model is, and which file it is itself."""
+        with explained(self._file):
+            about = replace(self.about, model=str(model), file=self._file.stat().st_ino)
+        if about != self.about:
+            with self._transaction():
+                self._db.execute("UPDATE about SET body = ?", (json.dumps(asdict(about)),))
+            self.about = about
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with explained(self._file):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(Exception):  # SQLite rolls back by itself where the disk is full
+                    self._db.execute("ROLLBACK")
+                raise
+
+
+def make_folder(folder: Path) -> None:
+    """Makes the folder of a vault, for its owner alone; refuses one that others may read."""
+    if not folder.exists():
+        folder.mkdir(mode=0o700, parents=True)
+    refuse_readable(folder)
+
+
+def refuse_readable(path: Path) -> None:
+    """Refuses a file or folder that others than its owner may use, where the system has owners."""
+    if os.name == "posix" and path.stat().st_mode & _OTHERS:
+        mode = "700" if path.is_dir() else "600"
+        raise errors.VaultError(
+            f"{path} may be used by others than its owner, and a vault holds exact sums of private examples. Close it: "
+            f"chmod {mode} {path}"
+        )
+
+
+def _connect(file: Path) -> sqlite3.Connection:
+    target = f"file:{quote(os.fsencode(file.absolute()))}?mode=rw"
+    db = sqlite3.connect(target, uri=True, isolation_level=None, timeout=10.0, check_same_thread=False)
+    try:
+        databases.harden(db, longest=_LONGEST_VALUE)
+        db.execute("PRAGMA synchronous = EXTRA")  # also the name of the journal, whose end is the commit
+        db.execute("PRAGMA secure_delete = ON")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _refuse_other(db: sqlite3.Connection, file: Path) -> None:
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if application == APPLICATION and version > VERSION:
+        raise errors.VaultError(f"{file} was written by a newer version. Update reticent.")
+    if application != APPLICATION or not databases.has_schema(db, SCHEMA):
+        raise errors.VaultError(f"{file} {NOT_WHOLE}")
+
+
+@contextlib.contextmanager
+def explained(file: Path) -> Iterator[None]:
+    """Turns errors of the database and of the disk into one sentence each; none quotes what the vault holds."""
+    try:
+        yield
+    except OSError as error:
+        sentence = f"{file} cannot be used: {error.strerror}. Check the disk and the permissions."
+        raise errors.StorageError(sentence) from error
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error) or "busy" in str(error):
+            raise errors.StorageError(f"{file} is locked by another program. Try again when it is done.") from None
+        raise errors.StorageError(f"{file} cannot be used now. Check the disk and the permissions.") from None
+    except (sqlite3.Error, UnicodeDecodeError, OverflowError):  # also where the disk failed for a moment
+        raise errors.VaultError(f"{file} {NOT_WHOLE}") from None
