@@ -9,13 +9,14 @@ from reticent.privacy import events
 from reticent.released import denoise
 from reticent.released.aggregate import AGGREGATES
 from reticent.released.ensemble import Ensemble
+from reticent.released.evidence import by_evidence
 from reticent.released.model import Model
 from reticent.released.release import Release
 from reticent.released.sums import Sums
 
 SPACE = LabelSpace(("a", "b", "c"))
 RULES: dict[str, Sums | Ensemble] = {
-    **{combine.__name__: Sums(combine) for combine in (denoise.rank_one, denoise.total)},
+    **{combine.__name__: Sums(combine) for combine in (by_evidence, denoise.rank_one, denoise.total)},
     **{name: Ensemble(aggregate=aggregate) for name, aggregate in AGGREGATES.items()},
     "scaled": Ensemble(length=2.0),
 }
@@ -60,7 +61,7 @@ def test_what_cannot_be_scored_is_unknown(rule, bad):
     assert model.answers([list(x[0]), "text where numbers belong", None], asked).tolist() == [1, -1, -1]
 
 
-@pytest.mark.parametrize("rule", ["rank_one", "total"])
+@pytest.mark.parametrize("rule", ["by_evidence", "rank_one", "total"])
 @pytest.mark.parametrize("row", [[0.0] * 3, [1e300, 0.0, 0.0]])
 def test_what_has_no_direction_is_unknown(rule, row):
     """Learning leaves such rows out too."""

@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.floating]
 # A label's weight is divided by its debiased norm. Its square is known to within the deviation of the energy of pure
 # noise, so no signal is taken to be smaller than three of these: else a label whose noise happens to be small would
 # win everywhere. Against a floor of 2 % of the energy: up to 5 points more on ICD-10-CM, nowhere half a point less.
-_DEVIATIONS = 3.0
+DEVIATIONS = 3.0
 # Expected share of empty labels among those that may win.
 _FALSE_SHARE = 0.5
 # Up to so many tasks all eigenvalues are computed, which takes tasks^3; beyond it the largest alone, in time linear in
@@ -34,11 +34,19 @@ class Blocks:
         sums: Shape (labels, tasks, width).
         noise: Shape (labels, tasks): standard deviation of every coordinate.
         space: How many labels there are in all, with and without blocks.
+        names: Unit features of labels' names, shape (labels, width), NaN where there is none; None for no names.
+        centres: What was taken off the features of each task, shape (tasks, width); None for nothing.
+        mixing: How examples of earlier tasks enter a task's sums, shape (tasks, tasks); None for not at all.
+        weights: Of an example of a label in a task, shape (labels, tasks); None for 1.
     """
 
     sums: Floats
     noise: npt.NDArray[np.float64]
     space: int
+    names: Floats | None = None
+    centres: Floats | None = None
+    mixing: npt.NDArray[np.float64] | None = None
+    weights: npt.NDArray[np.float64] | None = None
 
 
 Combine = Callable[[Blocks], Floats]
@@ -70,7 +78,7 @@ def rank_one(blocks: Blocks) -> Floats:
         w[part] = np.einsum("lt,ltk->lk", u, whitened)
         noise[part] = (u**2).sum(axis=1)
     energy = np.einsum("lk,lk->l", w, w)
-    signal = np.maximum(energy - width * noise, _DEVIATIONS * noise * np.sqrt(2 * width))
+    signal = np.maximum(energy - width * noise, DEVIATIONS * noise * np.sqrt(2 * width))
     wins = may_win(top, np.isfinite(blocks.noise).sum(axis=1), width, blocks.space)
     scale = np.where(wins & (signal > 0), 1 / np.sqrt(np.where(signal > 0, signal, 1)), 0)
     weights: Floats = w * scale[:, None]

@@ -12,10 +12,14 @@ from reticent import errors
 from reticent.labels import LabelSpace
 from reticent.numerics.rows import norms, unit_or_zero
 from reticent.released import denoise
+from reticent.released.centre import centre_of, centred
+from reticent.released.evidence import by_evidence
 from reticent.released.model import Bools, Floats, Scorer, features_of, learned_rows
+from reticent.released.naming import names_of
+from reticent.released.places import Places
 from reticent.released.release import Release
 
-_COMBINATIONS = {"rank_one": denoise.rank_one, "total": denoise.total}
+_COMBINATIONS = {"by_evidence": by_evidence, "rank_one": denoise.rank_one, "total": denoise.total}
 
 
 @dataclass(frozen=True)
@@ -30,27 +34,23 @@ class Sums:
         True
     """
 
-    combine: denoise.Combine = denoise.rank_one
+    combine: denoise.Combine = by_evidence
 
     def scorer(self, releases: Sequence[Release], labels: LabelSpace) -> Scorer:
         """Returns the classifier; labels whose weights are zero may not win, and cost no time."""
         rows = learned_rows(releases)
-        weights = self._weights(releases, rows, len(labels))
+        weights = self._weights(releases, rows, labels)
         able = np.any(weights != 0, axis=1)
-        score = partial(_products, weights=np.ascontiguousarray(weights[able]))
+        centre = centre_of(releases[-1], weights.shape[1]) if len(rows) else np.zeros(0, np.float32)
+        score = partial(_products, weights=np.ascontiguousarray(weights[able]), centre=centre)
         return Scorer(rows[able], rows[~able], 0.0, features_of, score, _has_direction)
 
-    def _weights(self, releases: Sequence[Release], rows: npt.NDArray[np.int64], space: int) -> npt.NDArray[np.float32]:
+    def _weights(
+        self, releases: Sequence[Release], rows: npt.NDArray[np.int64], labels: LabelSpace
+    ) -> npt.NDArray[np.float32]:
         if not len(rows):
             return np.zeros((0, 0), np.float32)
-        width = releases[0].parameters["sums"].shape[1]
-        sums = np.zeros((len(rows), len(releases), width), np.float32)
-        noise = np.full((len(rows), len(releases)), np.inf)
-        for t, release in enumerate(releases):
-            at = np.searchsorted(rows, release.parameters["rows"].astype(np.int64))
-            sums[at, t] = release.parameters["sums"]
-            noise[at, t] = release.parameters["noise"]
-        return self.combine(denoise.Blocks(sums, noise, space)).astype(np.float32)
+        return self.combine(blocks_of(releases, rows, labels)).astype(np.float32)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the rule as plain JSON values; a custom combination is passed again at load."""
@@ -65,15 +65,54 @@ class Sums:
         return cls(_COMBINATIONS[value["combine"]])
 
 
+def blocks_of(releases: Sequence[Release], rows: npt.NDArray[np.int64], labels: LabelSpace) -> denoise.Blocks:
+    """Returns what the releases hold of some labels.
+
+    Args:
+        releases: With sums, in order.
+        rows: The labels, by their rows in the label space, ascending.
+        labels: All labels.
+    """
+    tasks, width = len(releases), releases[0].parameters["sums"].shape[1]
+    sums = np.zeros((len(rows), tasks, width), np.float32)
+    noise = np.full((len(rows), tasks), np.inf)
+    places = Places.of(releases)
+    for t, release in enumerate(releases):
+        found = release.parameters
+        at = np.searchsorted(rows, found["rows"].astype(np.int64))
+        sums[at, t], noise[at, t] = found["sums"], found["noise"]
+        if "earlier_rows" in found:
+            at = np.searchsorted(rows, found["earlier_rows"].astype(np.int64))
+            before = places.tasks(t, found["earlier_places"].tolist())
+            sums[at, before], noise[at, before] = found["earlier_sums"], found["earlier_noise"]
+    last = centre_of(releases[-1], width)
+    named, features = names_of(releases, width)
+    names = np.full((len(rows), width), np.nan)
+    mine = np.isin(named, rows)
+    names[np.searchsorted(rows, named[mine])] = unit_or_zero(centred(features[mine], last))
+    centres = np.stack([centre_of(release, width) for release in releases])
+    return denoise.Blocks(
+        sums,
+        noise,
+        len(labels),
+        names=names if mine.any() else None,
+        centres=centres if centres.any() else None,
+        mixing=places.mixing(tasks),
+        weights=places.weights(releases, rows, labels),
+    )
+
+
 def _has_direction(features: Floats) -> Bools:
     """Returns which rows are neither zero nor without a finite norm: learning leaves the others out too."""
     lengths = norms(features.astype(np.float64))
     return np.asarray(np.isfinite(lengths) & (lengths > 0), dtype=np.bool_)
 
 
-def _products(features: Floats, weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Unit rows times weights; what has no direction scores zero everywhere."""
+def _products(
+    features: Floats, weights: npt.NDArray[np.float32], centre: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """Unit rows, from the centre, times weights; what has no direction scores zero everywhere."""
     if features.ndim != 2 or features.shape[1] != weights.shape[1]:
         raise errors.InvalidValue(f"Expected features of width {weights.shape[1]}.")
-    scores: npt.NDArray[np.float32] = unit_or_zero(features) @ weights.T
+    scores: npt.NDArray[np.float32] = unit_or_zero(centred(features, centre)) @ weights.T
     return scores

@@ -16,8 +16,10 @@ from reticent.labels import Label, LabelSpace
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy import events
 from reticent.released import denoise
+from reticent.released.centre import CENTRE, centred, next_centre
+from reticent.released.evidence import by_evidence
 from reticent.released.model import Encode, learned_rows
-from reticent.released.naming import Name, Naming, no_names
+from reticent.released.naming import NAMES, Name, Naming, no_names
 from reticent.released.release import Past, Release
 from reticent.released.sums import Sums
 from reticent.sensitive.learners.learner import encoded
@@ -39,24 +41,26 @@ class Cosine:
         combine: How the tasks' sums become one weight vector per label.
         keep_all: Publish the noisy sums of all public labels, however many; else beyond 2,000 labels only those that
             stand out from the noise, and of labels that did before.
+        centre: Take off what examples have in common, as far as names and earlier releases tell.
 
     Example:
         >>> Cosine() == Cosine.paper()
         False
     """
 
-    combine: denoise.Combine = denoise.rank_one
+    combine: denoise.Combine = by_evidence
     keep_all: bool = False
+    centre: bool = True
 
     @classmethod
     def paper(cls) -> "Cosine":
         """The paper's algorithm: noisy sums of every label, added up, plain cosine."""
-        return cls(combine=denoise.total, keep_all=True)
+        return cls(combine=denoise.total, keep_all=True, centre=False)
 
     @property
     def remembers(self) -> bool:
-        """Whether it can use the vault of a model with memory; the paper's algorithm has none."""
-        return self != self.paper()
+        """Whether it can use the vault of a model with memory: how its rows hang together is read by evidence alone."""
+        return self.combine is by_evidence
 
     @property
     def rule(self) -> Sums:
@@ -65,12 +69,12 @@ class Cosine:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the learner as plain JSON values."""
-        return {**self.rule.to_json(), "kind": "cosine", "keep_all": self.keep_all}
+        return {**self.rule.to_json(), "kind": "cosine", "keep_all": self.keep_all, "centre": self.centre}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Cosine":
         """Returns the learner that `to_json` wrote."""
-        return cls(Sums.from_json(value).combine, value["keep_all"])
+        return cls(Sums.from_json(value).combine, value["keep_all"], value.get("centre", False))
 
     def learn_task(
         self, task: Task, policy: Policy, *, known: LabelSpace, encoder: Encode | None, gate: Gate, past: Past = ()
@@ -78,9 +82,7 @@ class Cosine:
         """Releases the noisy sums of known labels, and new labels as the policy says."""
         task = gate.admit(task)
         features = encoded(task.inputs, encoder, past)
-        name: Name = no_names
-        if self.combine is not denoise.total:  # which reads none
-            name = Naming.of_known(policy, encoder, known, past, width=features.shape[1]).arrays
+        features, name = self._placed(features, policy, known, encoder, past)
         if gate.memory is not None:
             return stream_rows(features, task, policy, known, gate, gate.memory, past, name)
         if isinstance(policy, PublicLabels):
@@ -103,6 +105,26 @@ class Cosine:
         new = LabelSpace(tuple(label for label in released if label not in known), permit.event)
         updated = None if policy.remember else set(released)
         return noisy_sums(features, task.labels, known, new, gaussian, permit, updated=updated, name=name)
+
+    def _placed(
+        self,
+        features: npt.NDArray[Any],
+        policy: Policy,
+        known: LabelSpace,
+        encoder: Encode | None,
+        past: Past,
+    ) -> tuple[npt.NDArray[Any], Name]:
+        """Returns features as seen from the centre of this task, and what its release holds of names and centre."""
+        name: Name = no_names
+        width = features.shape[1]
+        if self.combine is by_evidence:  # no other reads names
+            name = Naming.of_known(policy, encoder, known, past, width=width).arrays
+        if not self.centre:
+            return features, name
+        learned = [release for release in past if "sums" in release.parameters]
+        first = name(known, learned_rows(past)).get(NAMES, np.zeros((0, width)))
+        centre = next_centre(learned, first, width)
+        return centred(features, centre), lambda labels, rows: {CENTRE: centre, **name(labels, rows)}
 
 
 def _public(

@@ -1,0 +1,78 @@
+"""The centre of features: what all examples have in common is taken off before they are scaled to length one.
+
+Encoders give features with a large common part (0.3 to 0.5 of their length on our data). It uses up the unit that one
+example may contribute and tells no label from another. A task's centre comes from names and earlier releases, so it is
+public; it is stored with the release, and predictions use the last one.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent.numerics.rows import unit_or_zero
+from reticent.released.evidence import CLASS_LENGTH
+from reticent.released.release import Release
+
+CENTRE = "centre"
+Floats = npt.NDArray[np.floating]
+Centre = npt.NDArray[np.float32]
+
+_FEWEST_NAMES = 10  # the mean of fewer says more about these labels than about all examples
+_LOOKED_AT = 32  # last releases that a centre is computed from: bounds the work of a task
+# A sum counts if its energy is so many deviations above that of noise.
+_STANDS_OUT = 4.0
+
+
+def centre_of(release: Release, width: int) -> Centre:
+    """Returns what was taken off the features of a task; zeros where nothing was."""
+    return np.asarray(release.parameters.get(CENTRE, np.zeros(width)), dtype=np.float32)
+
+
+def next_centre(releases: Sequence[Release], names: Floats, width: int) -> Centre:
+    """Returns the centre of the next task: at first the mean of names, then as far from the last one as releases tell.
+
+    Args:
+        releases: Earlier ones that have sums, in order.
+        names: Unit features of labels' names, shape (names, width).
+        width: The number of features.
+
+    Example:
+        >>> next_centre([], np.tile([0.6, 0.8], (10, 1)), 2).round(2).tolist()
+        [0.6, 0.8]
+    """
+    if not releases:
+        public = names.mean(axis=0) if len(names) >= _FEWEST_NAMES else np.zeros(width)
+        return np.asarray(public, dtype=np.float32)
+    last = centre_of(releases[-1], width).astype(np.float64)
+    total, count, energy = np.zeros(width), 0.0, 0.0
+    for release in releases[-_LOOKED_AT:]:
+        sums, noise = (release.parameters[name].astype(np.float64) for name in ("sums", "noise"))
+        before = centre_of(release, width).astype(np.float64)
+        signal = np.einsum("lk,lk->l", sums, sums) - width * noise**2
+        strong = signal > _STANDS_OUT * noise**2 * np.sqrt(2 * width)
+        length = np.sqrt(max(0.1, 1 - float(before @ before)))
+        examples = float(np.sqrt(signal[strong]).sum()) / CLASS_LENGTH
+        total += length * sums[strong].sum(axis=0) + examples * (before - last)
+        energy += length**2 * width * float((noise[strong] ** 2).sum())
+        count += examples
+    square = float(total @ total)
+    kept = max(0.0, 1 - energy / square) / count if square > 0 and count > 0 else 0.0  # James and Stein
+    return np.asarray(last + kept * total, dtype=np.float32)
+
+
+def centred(features: Floats, centre: Centre) -> Floats:
+    """Returns features from which the centre is taken off at length one; what has no direction stays without one.
+
+    Each row follows from itself alone.
+
+    >>> centred(np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([0.5, 0.0], np.float32)).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    if not centre.any():
+        return features
+    moved = unit_or_zero(features)
+    zero = ~moved.any(axis=1)
+    moved -= centre
+    moved[zero] = 0
+    return moved
