@@ -109,6 +109,26 @@ class Epoch:
         """How noise of its tasks is correlated."""
         return Correlation(eighths=self.eighths, horizon=self.horizon)
 
+    def why(self, tasks_per_person: int) -> str:
+        """Returns the reason for the exponent of correlated noise, in a sentence.
+
+        >>> epoch = Epoch(number=1, vault=None, place=None, eighths=2, horizon=120, recurring=None)
+        >>> epoch.why(1)
+        'a = 1/4, because a person is in one task and nothing is said about labels that come back: 8.0 % more noise on \
+a class of one task, less on every class that comes back.'
+        """
+        more = self.correlation.gamma(tasks_per_person) / tasks_per_person**0.5 - 1
+        persons = "a person is in one task" if tasks_per_person == 1 else f"a person may be in {tasks_per_person} tasks"
+        labels = {
+            True: "labels come back by public knowledge",
+            False: "labels are said not to come back",
+            None: "nothing is said about labels that come back",
+        }[self.recurring]
+        return (
+            f"a = {Fraction(self.eighths, 8)}, because {persons} and {labels}: {100 * more:.1f} % more noise on a "
+            "class of one task, less on every class that comes back."
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Returns the epoch as plain JSON values."""
         return dataclasses.asdict(self)
@@ -130,6 +150,26 @@ class Epoch:
         ):
             raise ValueError("Expected an epoch of memory.")
         return found
+
+
+def first_epoch(memory: Memory, budget: Budget, *, vault: str | None = None, place: str | None = None) -> Epoch:
+    """Returns the first epoch of a model, from public facts alone.
+
+    Args:
+        memory: What the user asks for.
+        budget: What one person may lose.
+        vault: The random name of its vault.
+        place: Where that is.
+    """
+    matrix = memory.correlation(budget)
+    return Epoch(
+        number=1,
+        vault=vault,
+        place=place,
+        eighths=matrix.eighths,
+        horizon=matrix.horizon,
+        recurring=memory.recurring,
+    )
 
 
 def remembered(epoch: Epoch, policy: Policy, budget: Budget, *, known: int = 0) -> events.Remembered:
@@ -155,7 +195,7 @@ def remembered(epoch: Epoch, policy: Policy, budget: Budget, *, known: int = 0) 
             "counts in the same noise as the sums."
         )
     else:
-        weight = policy.weight(budget)
+        weight = policy.weight(budget, horizon=epoch.horizon)
     return accounting.remembered(
         budget, epoch=epoch.number, eighths=epoch.eighths, horizon=epoch.horizon, count_weight=weight
     )
@@ -179,23 +219,3 @@ def _is_place(place: object) -> bool:
         return False
     first, *rest = place.split("/")
     return first == ".." and bool(rest) and all(part not in ("", ".", "..") for part in rest)
-
-
-def why(eighths: int, horizon: int, tasks_per_person: int, recurring: bool | None) -> str:
-    """Returns the reason for the exponent of correlated noise, in a sentence.
-
-    >>> why(2, 120, 1, None)
-    'a = 1/4, because a person is in one task and nothing is said about labels that come back: 8.2 % more noise on a \
-class of one task, whatever the horizon, and less on every class that comes back.'
-    """
-    more = Correlation(eighths=eighths, horizon=horizon).gamma(tasks_per_person) / tasks_per_person**0.5 - 1
-    persons = "a person is in one task" if tasks_per_person == 1 else f"a person may be in {tasks_per_person} tasks"
-    labels = {
-        True: "labels come back by public knowledge",
-        False: "labels are said not to come back",
-        None: "nothing is said about labels that come back",
-    }[recurring]
-    return (
-        f"a = {Fraction(eighths, 8)}, because {persons} and {labels}: {100 * more:.1f} % more noise on a class of one "
-        "task, whatever the horizon, and less on every class that comes back."
-    )

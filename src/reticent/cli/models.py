@@ -25,6 +25,11 @@ Person = Annotated[
 Again = Annotated[
     str | None, typer.Option(help="As given to init, where it is not stored: hf:NAME, timm:NAME or module:object.")
 ]
+Horizon = Annotated[int | None, typer.Option(help="With --memory: how many tasks an epoch has at most; 120.")]
+Recurring = Annotated[
+    bool | None,
+    typer.Option("--recurring/--not-recurring", help="With --memory: whether labels come back, by public knowledge."),
+]
 TaskSize = Annotated[int, typer.Option(help="About how many examples a task has; only peft asks.")]
 
 
@@ -50,6 +55,11 @@ def plan(
         "cosine"
     ),
     task_size: TaskSize = 1_000,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Also say what memory would buy: noise, and when labels become known.")
+    ] = False,
+    horizon: Horizon = None,
+    recurring: Recurring = None,
     plot: Plot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -72,10 +82,17 @@ def plan(
     part = _share(share)
     settings: dict[str, Any] = {"class_sizes": class_size or (), "share": part, "count_weight": count_weight}
     chosen = planning.plan(budget, mechanism=mechanism, **settings)
+    kept = _memory(Path("vault") if memory else None, horizon, recurring)
+    remembered = None
+    if kept is not None:
+        from reticent.privacy.memory_plan import memory_plan
+
+        remembered = memory_plan(budget, kept, tasks=tasks, class_sizes=class_size or (), count_weight=count_weight)
     if plot is not None:
         _plot_plan(plot, budget, chosen)
     if as_json:
         facts = chosen.json() if training is None else {**chosen.json(), "training": training.json()}
+        facts |= {} if remembered is None else {"memory": remembered.json()}
         typer.echo(json.dumps(facts, indent=2))
         return
     from reticent.report.terminal import plan_notes, plan_table, training_table
@@ -85,6 +102,11 @@ def plan(
     terminal.print(plan_table(plans))
     for line in plan_notes(chosen, tasks, asked=bool(class_size)):
         terminal.print(line, markup=False, highlight=False)
+    if remembered is not None:
+        from reticent.report.memory_tables import memory_lines
+
+        for shown in memory_lines(remembered):
+            terminal.print(shown, markup=False, highlight=False)
     if training is not None:
         terminal.print(training_table(training))
         terminal.print(f"Likely better: {training.likely_better}. {training.why}", markup=False, highlight=False)
@@ -120,13 +142,8 @@ def init(
     memory: Annotated[
         Path | None, typer.Option(help="A folder outside of the model for a vault: noise cancels over tasks.")
     ] = None,
-    horizon: Annotated[
-        int | None, typer.Option(help="With --memory: how many tasks an epoch has at most; 120.")
-    ] = None,
-    recurring: Annotated[
-        bool | None,
-        typer.Option("--recurring/--not-recurring", help="With --memory: labels come back, by public knowledge."),
-    ] = None,
+    horizon: Horizon = None,
+    recurring: Recurring = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a model directory: the budget and the label policy are fixed here.

@@ -13,7 +13,7 @@ from reticent.budget import Budget
 from reticent.gate.ledger import Ledger
 from reticent.gate.remembered import Entry
 from reticent.gate.vault import FILE_NAME, About, Vault, Waiting, explained, make_folder, refuse_readable
-from reticent.memory import Epoch, Memory, place_of, remembered
+from reticent.memory import Epoch, Memory, first_epoch, place_of, remembered
 from reticent.numerics.files import one_writer
 from reticent.policies import Policy
 from reticent.privacy import events
@@ -112,7 +112,7 @@ def first(memory: Memory, model: str | os.PathLike[str] | None, policy: Policy, 
         raise errors.InvalidValue(
             "Expected a path with memory: a model that ends with its process would leave its vault behind."
         )
-    matrix, vault = memory.correlation(budget), Path(memory.vault)
+    vault = Path(memory.vault)
     refuse_overlap(vault, Path(model))
     with explained(vault):
         if (vault / FILE_NAME).exists():
@@ -121,14 +121,8 @@ def first(memory: Memory, model: str | os.PathLike[str] | None, policy: Policy, 
             )
         if vault.exists():
             refuse_readable(vault)
-    epoch = Epoch(
-        number=1,
-        vault=secrets.token_hex(16),
-        place=place_of(_real(vault), _real(Path(model))),
-        eighths=matrix.eighths,
-        horizon=matrix.horizon,
-        recurring=memory.recurring,
-    )
+    place = place_of(_real(vault), _real(Path(model)))
+    epoch = first_epoch(memory, budget, vault=secrets.token_hex(16), place=place)
     remembered(epoch, policy, budget)  # refuses what no noise can keep before anything is written
     return epoch
 

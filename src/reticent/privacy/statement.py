@@ -8,6 +8,7 @@ from typing import Any
 
 from reticent import names
 from reticent.budget import Adjacency, Budget
+from reticent.memory import STOLEN, Epoch
 from reticent.privacy import accounting, events
 from reticent.privacy.events import Event
 from reticent.privacy.rounding import exact, rounded_up
@@ -41,6 +42,23 @@ class Act:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EpochCost:
+    """What the tasks of one epoch of memory cost one person, at the budget's delta and under its adjacency.
+
+    Args:
+        epoch: Its number.
+        tasks: How many were paid for.
+        now: Epsilon of these.
+        at_most: Epsilon once all of its places are used.
+    """
+
+    epoch: int
+    tasks: int
+    now: float
+    at_most: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Statement:
     """What the spends of a ledger cost one person, and under which assumptions.
 
@@ -50,6 +68,7 @@ class Statement:
         acts: Recorded beside them.
         identity: The ledger's random name, which the releases repeat; None for an earlier format.
         head: The hash of the ledger's last row, which covers all rows before it.
+        memory: The epoch of a model with memory.
 
     Example:
         >>> print(Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=()).text().splitlines()[0])
@@ -61,6 +80,7 @@ class Statement:
     acts: Sequence[Act] = ()
     identity: str | None = None
     head: str | None = None
+    memory: Epoch | None = None
 
     @cached_property
     def tasks(self) -> dict[str, Event]:
@@ -104,6 +124,26 @@ class Statement:
     def _prices(self) -> dict[Event, float]:
         kinds, budget = {spend.event for spend in self.spends}, self.budget
         return {kind: self._cost([kind], 1, budget.delta).under(budget.adjacency) for kind in kinds}
+
+    @cached_property
+    def epochs(self) -> list[EpochCost]:
+        """What each epoch of memory has come to; its tasks count once, together."""
+        rows: dict[int, list[Event]] = {}
+        for spend in self.spends:
+            if isinstance(spend.event, events.Remembered) and spend.voided is None:
+                rows.setdefault(spend.event.epoch, []).append(spend.event)
+        return [
+            EpochCost(
+                epoch=number,
+                tasks=len(found),
+                now=self._of_one_epoch(accounting.so_far(found)),
+                at_most=self._of_one_epoch(found),
+            )
+            for number, found in rows.items()
+        ]
+
+    def _of_one_epoch(self, rows: list[Event]) -> float:
+        return self._cost(rows, self.budget.tasks_per_person, self.budget.delta).under(self.budget.adjacency)
 
     def _cost(self, tasks: list[Event], order: int, delta: float) -> accounting.Cost:
         """What a stream costs. A search ends just above what it looks for; where the budget holds, it is the budget."""
@@ -153,7 +193,37 @@ class Statement:
                 "epsilon_by_tasks_per_person": {str(n): _number(self.if_in(n)) for n in ORDERS_SHOWN},
             },
             "assumptions": self.assumptions(),
+            **({} if self.memory is None else {"memory": self._memory_json(self.memory)}),
         }
+
+    def _memory_json(self, memory: Epoch) -> dict[str, Any]:
+        return {
+            "a": memory.eighths / 8,
+            "why": memory.why(self.budget.tasks_per_person),
+            "horizon": memory.horizon,
+            "recurring": memory.recurring,
+            "epoch": memory.number,
+            "epochs": [
+                {"epoch": e.epoch, "tasks": e.tasks, "now": _number(e.now), "at_most": _number(e.at_most)}
+                for e in self.epochs
+            ],
+            "stolen": STOLEN,
+        }
+
+    def _memory_text(self, memory: Epoch) -> list[str]:
+        used = next((cost.tasks for cost in self.epochs if cost.epoch == memory.number), 0)
+        return [
+            "",
+            "Memory",
+            f"  - Epoch {memory.number}: {used} of at most {memory.horizon} tasks.",
+            f"  - {memory.why(self.budget.tasks_per_person)}",
+            *(
+                f"  - Epoch {cost.epoch}, its {cost.tasks} task(s) together: epsilon {rounded_up(cost.now)} now, "
+                f"{rounded_up(cost.at_most)} at most."
+                for cost in self.epochs
+            ),
+            f"  - {STOLEN}",
+        ]
 
     def assumptions(self) -> list[str]:
         """Returns what the guarantee rests on, one sentence each."""
@@ -169,6 +239,7 @@ class Statement:
             "those of tuning and of private accuracy too.",
             "Which task an example belongs to depends on that example alone.",
             "Running time, memory use and who may read the raw data are outside the guarantee.",
+            *(["Nobody who sees the releases reads the vault."] if self.memory is not None else []),
         ]
 
     def text(self) -> str:
@@ -193,6 +264,7 @@ class Statement:
             "",
             "Assumptions",
             *(f"  - {sentence}" for sentence in self.assumptions()),
+            *([] if self.memory is None else self._memory_text(self.memory)),
             "",
             "Spends" if self.spends else "Spends: none yet",
         ]
@@ -203,7 +275,8 @@ class Statement:
             price = rounded_up(self.price(spend))
             note = f"  [{'; '.join(marks)}]" if marks else ""
             start = f"  {spend.row:>4}  {names.shown(spend.at)}  {names.shown(spend.task)}"
-            lines.append(f"{start}: {spend.event}, epsilon {price} alone{note}")
+            what = "for its whole epoch" if isinstance(spend.event, events.Remembered) else "alone"
+            lines.append(f"{start}: {spend.event}, epsilon {price} {what}{note}")
         if self.acts:
             lines += ["", "Also recorded"]
             lines += [f"  {act.row:>4}  {names.shown(act.at)}  {names.shown(act.text)}" for act in self.acts]

@@ -9,6 +9,7 @@ from typing import Any
 from reticent.budget import Budget
 from reticent.privacy.statement import Act, Spend, Statement
 from reticent.released import ledger_rows
+from reticent.released.settings import epoch_of
 
 _GENESIS = "reticent ledger"
 
@@ -110,4 +111,5 @@ class Account:
             acts=tuple(self.acts),
             identity=self.identity,
             head=self.chain,
+            memory=epoch_of(self.settings or {}),
         )

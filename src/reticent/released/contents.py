@@ -238,7 +238,7 @@ def described(
     return settings.to_store(
         {
             "budget": budget.to_json(),
-            "policy": policies.to_json(policy, budget),
+            "policy": policies.to_json(policy, budget, horizon=None if epoch is None else epoch.horizon),
             "rule": rule.to_json(),
             "learner": learner,
             "encoder": encoder,

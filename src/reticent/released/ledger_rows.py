@@ -31,7 +31,12 @@ def _maybe(check: Check) -> Check:
     return lambda value: value is None or check(value)
 
 
-_identity, _settings = _maybe(settings.is_identity), _maybe(lambda value: isinstance(value, dict))
+def _described(value: Any) -> bool:
+    """Settings are checked where a model is opened; what a statement says of memory is checked here."""
+    return isinstance(value, dict) and settings.names_an_epoch(value)
+
+
+_identity, _settings = _maybe(settings.is_identity), _maybe(_described)
 _FIELDS: Mapping[str, Mapping[str, Check]] = {
     "open": {"identity": _identity, "settings": _settings},
     "spend": {"at": _text, "task": _text, "private": lambda value: isinstance(value, bool)},

@@ -48,6 +48,15 @@ def epoch_of(stored: Mapping[str, Any]) -> Epoch | None:
     return Epoch.from_json(stored[MEMORY]) if MEMORY in stored else None
 
 
+def names_an_epoch(stored: Mapping[str, Any]) -> bool:
+    """Returns whether settings name an epoch of memory as reticent writes it, or none."""
+    try:
+        epoch_of(stored)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
 def to_store(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns settings as JSON would return them, with lists for tuples; refuses what could not be read back.
 
