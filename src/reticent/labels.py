@@ -233,7 +233,7 @@ class Taxonomy:
         titles: dict[Label, str] = {}
         for code in icd.get_all_codes(with_dots=True):  # a few blocks are listed again as their only category
             parent = icd.get_parent(code)
-            titles.setdefault(code, _CODES.sub("", icd.get_description(code)))
+            titles.setdefault(code, _CODES.sub("", " ".join(icd.get_description(code).split())))  # some have tabs
             if parent and parent != code:
                 parents.setdefault(code, parent)
         return cls(parents, otherwise, titles)

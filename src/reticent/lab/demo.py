@@ -242,7 +242,7 @@ def _report(
             page.table(
                 ["sentence", "score", "block", "title"],
                 [
-                    (text if not i else "", guess.score, guess.block, _emphasised(guess, UNSEEN[text]))
+                    (text if not i else "", guess.score, _whole(guess.block), _emphasised(guess, UNSEEN[text]))
                     for text, best in guesses.items()
                     for i, guess in enumerate(best)
                 ],
@@ -255,3 +255,8 @@ def _report(
 
 def _emphasised(guess: Guess, wanted: str) -> str:
     return f"*{guess.title}*" if guess.block == wanted else guess.title
+
+
+def _whole(code: str) -> str:
+    """Returns a code that no line end divides."""
+    return code.replace("-", "\N{NON-BREAKING HYPHEN}")

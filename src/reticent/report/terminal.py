@@ -121,8 +121,8 @@ def sizes_table(groups: Sequence[Sizes]) -> Table:
 def stream_table(
     curves: Mapping[str, Sequence[float]], tasks: Sequence[str], facts: Mapping[str, tuple[float, int]]
 ) -> Table:
-    """Shows the average accuracy after every task, then forgetting and the number of labels."""
-    table = Table(box=box.SIMPLE_HEAD)
+    """Shows the average accuracy after every task, then forgetting and the number of labels; twelve fit 80 columns."""
+    table = Table(box=box.SIMPLE_HEAD, padding=0)
     table.add_column("% after", no_wrap=True)
     for task in (*tasks, "forgot", "labels"):
         table.add_column(task, justify="right")
