@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from reticent.directory import Directory
+from reticent.gate.remembered import Entry
 from reticent.released import store
 from tests.assurance import crash, file_calls
 from tests.assurance.file_calls import Fault, Kind
@@ -60,6 +61,44 @@ def test_a_commit_in_two_steps_is_noticed(learning, calls, monkeypatch):
         seen = learning.watch()
         renamed = [at for at, call in enumerate(seen) if call.file == "releases/0002.safetensors"]
         assert learning.wrong_after(Fault(at=renamed[-1])) != []
+
+
+@pytest.fixture(scope="module")
+def remembering(tmp_path_factory):
+    if (reason := file_calls.unavailable()) is not None:
+        pytest.skip(reason)
+    return crash.Bench(crash.REMEMBER, tmp_path_factory.mktemp("crash") / "place")
+
+
+def test_a_kill_at_any_write_of_learning_with_memory_loses_nothing(remembering):
+    """The vault's, and the ledger's after it; `tests/assurance/crash.py` tries all of them, and rotation."""
+    seen = remembering.watch()
+    at = [n for n, call in enumerate(seen) if call.kind in WRITING and call.file.startswith("vault/")]
+    assert len(at) > 10
+    kills = [Fault(at=n, when="after") for n in at[::3]]
+    publishing = [Fault(at=n, when="after") for n in range(at[-1], len(seen)) if seen[n].kind in WRITING]
+    assert wrong_after(remembering, kills + publishing[::6]) == {}
+
+
+def test_a_release_published_before_its_vault_is_noticed(remembering, monkeypatch):
+    """The twin: a kill between the two leaves a release whose sums the vault does not know."""
+    commit = Directory._commit
+
+    def late(self, ledger, release, rows, *, act=None, kept=None):
+        model = commit(self, ledger, release, rows, act=act)
+        if isinstance(kept, Entry):
+            self._vault.commit(kept, ledger.head_at(kept.row), rows, b"late")
+        return model
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Directory, "_commit", late)
+        seen = remembering.watch()
+        last = max(
+            n for n, call in enumerate(seen) if call.kind is Kind.NAME and call.file.startswith("model/releases")
+        )
+        first = min(n for n in range(last, len(seen)) if seen[n].file.startswith("vault/") and seen[n].kind in WRITING)
+        broken = remembering.wrong_after(Fault(at=first))
+    assert any("behind the ledger" in sentence for sentence in broken)
 
 
 def test_file_calls_are_seen_and_fail_where_they_should(learning, calls):

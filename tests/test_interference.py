@@ -24,7 +24,7 @@ QUICK = [
     name
     for name in ENTRIES
     if not any(part in name for part in ("FiLM", "optimal", "float32", "Cosine.paper", "layer, released", "raises"))
-    and not any(part in name for part in ("category", "column of strings", "dictionary"))
+    and not any(part in name for part in ("category", "column of strings", "dictionary", "memory, public"))
     and name.count("released; Parquet") + name.count("released; NPZ") + name.count("public; CSV") == 0
 ]
 
@@ -50,6 +50,17 @@ def test_compared_runs_succeed(name):
     assert seen.outcome == "returned"
     assert [code for code, *_ in seen.facts] == [0] * 6
     assert "model/releases/0001.safetensors" in seen.files
+
+
+@pytest.mark.parametrize("policy", ["public", "released"])
+def test_one_row_is_not_seen_in_a_model_with_memory(policy):
+    """A label that nobody else has, and a task without any examples: the vault differs, and nothing else."""
+    entry = ENTRIES[f"learn_task with memory, {policy}; array"]
+    assert entry.seen.outcome == "returned"
+    assert "model/releases/0003.safetensors" in entry.seen.files
+    assert not [name for name in entry.seen.files if "vault" in name]
+    assert entry.difference([*entry.base, ([1.0, 0.0, 0.0], "nobody else has it", "z")]) == {}
+    assert entry.difference(entry.base[1:]) == {}
 
 
 def test_the_order_of_rows_changes_no_byte():

@@ -14,6 +14,7 @@ import pytest
 
 import reticent as rt
 from reticent import errors, vaults
+from reticent.gate import epochs
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
 from reticent.gate.remembered import FINE, Entry
@@ -224,6 +225,17 @@ def test_a_vault_restored_behind_the_ledger_is_refused(place):
     (place / "vault" / FILE_NAME).write_bytes(backup)  # into the same file
     assert refuses(place, "behind the ledger")
     assert refuses(place, "behind the ledger", vault=place / "vault")
+
+
+def test_without_that_check_old_sums_are_published_twice(place, monkeypatch):
+    """What the refusal prevents: two tasks in one place of the epoch, each with the sums of march and new noise."""
+    learned(place, "march")
+    backup = (place / "vault" / FILE_NAME).read_bytes()
+    rt.load(place / "model").learn_task(X, Y, name="april")
+    (place / "vault" / FILE_NAME).write_bytes(backup)
+    monkeypatch.setattr(epochs, "_refuse_out_of_step", lambda *_: None)
+    model = rt.load(place / "model").learn_task(X, Y, name="may")
+    assert [release.parameters["place"].tolist() for release in model.releases] == [[1], [2], [2]]
 
 
 def test_a_vault_ahead_of_the_ledger_is_refused(place):

@@ -98,7 +98,7 @@ reticent vault rotate no such folder --model MODEL
     directory = Directory.open(_model_of(folder) if model is None else model)
     with directory._one_writer() as ledger:
         directory.vault = epochs.own_vault(folder)
-        with contextlib.suppress(errors.LedgerError), directory._open_vault(ledger):
+        with contextlib.suppress(errors.VaultError), directory._open_vault(ledger):
             pass  # what was committed is published; a vault that is lost or out of step has nothing to publish
         epoch = epochs.begin_next(directory.epoch, folder, directory.path, ledger)
         directory.settings = dict(ledger.settings or {})

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import reticent as rt
-from reticent import errors
+from reticent import errors, vaults
 from reticent.cli import ledger_verbs as verbs
 from reticent.encoders.encoder import CACHE_FILE
 from reticent.gate import voiding
@@ -36,6 +36,8 @@ from reticent.gate.gate import Permit
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import GaussianSum
 from reticent.gate.upgrade import upgrade
+from reticent.gate.vault import FILE_NAME as VAULT
+from reticent.gate.vault import Vault
 from reticent.lab.bench import one_run, runner
 from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.specs import Spec
@@ -355,6 +357,91 @@ def _saved(model: rt.ContinualClassifier | None, folder: Path, told: Told | None
     return wrong + unsound(copied, folder / "copy", ["march"], 1) + unsound(model, folder / "model", ["march"], 1)
 
 
+def _with_vault(folder: Path) -> None:
+    """A model with memory that has learned a task, beside its vault."""
+    _with_march(folder / "model", memory=rt.Memory(vault=folder / "vault"))
+
+
+def _own_vault(folder: Path) -> rt.ContinualClassifier:
+    """Trials begin with a copy of the folder: the vault is told that it was moved."""
+    with Vault.open(folder / "vault") as vault:
+        vault.settle(folder / "model")
+    return rt.load(folder / "model")
+
+
+def _committed(folder: Path) -> tuple[int, bytes] | None:
+    """The row and the bytes of a release that the vault holds and the ledger has not published."""
+    with Vault.open(folder / "vault") as vault:
+        waiting = vault.waiting()
+    spends = {spend.row: spend for spend in rt.load(folder / "model").statement().spends}
+    if waiting is None or waiting.row not in spends or spends[waiting.row].published:
+        return None
+    return waiting.row, waiting.release
+
+
+def _out_of_step(folder: Path, committed: tuple[int, bytes] | None) -> Wrong:
+    """What vault and releases contradict each other in, after the next writers."""
+    model, wrong = rt.load(folder / "model"), []
+    spends = model.statement().spends
+    with Vault.open(folder / "vault") as vault:
+        epoch, rows, keys = vault.about.epoch, list(vault.heads()), {entry.key for entry in vault.entries()}
+    mine = [spend.row for spend in spends if spend.published and _is_of(spend.event, epoch)]
+    if rows != mine or len(keys) < len(rows):
+        wrong.append(f"published rows {mine}, the vault has {rows}")
+    places = [int(release.parameters["place"][0]) for release in model.releases if _is_of(release.event, epoch)]
+    if places != list(range(1, len(rows) + 1)):
+        wrong.append(f"places {places}")
+    if committed is not None:
+        row, content = committed
+        voided = next(spend.voided is not None for spend in spends if spend.row == row)
+        released = (folder / "model" / store.RELEASES).glob("*.safetensors")
+        if any(file.read_bytes() == content for file in released) == voided:
+            wrong.append("what was committed is not published as it was, or is published though it was voided")
+    left = {file.name for file in (folder / "vault").iterdir()} - {VAULT, files.LOCK}
+    return wrong + [f"left over in the vault: {name}" for name in sorted(left)]
+
+
+def _is_of(event: events.Event, epoch: int) -> bool:
+    return isinstance(event, events.Remembered) and event.epoch == epoch
+
+
+def _remembered(model: rt.ContinualClassifier | None, folder: Path, told: Told | None, drawn: int) -> Wrong:
+    home, committed = folder / "model", _committed(folder)
+    return _learned(model, home, told, drawn) + _out_of_step(folder, committed)
+
+
+def _rotate(_: Any, folder: Path) -> None:
+    vaults.rotate(folder / "vault")
+
+
+def _with_waiting(folder: Path) -> None:
+    """A process was killed between the vault and the ledger."""
+    _with_vault(folder)
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt), _replaced(Ledger, "publish", killed):
+        learn(rt.load(folder / "model"), "april")
+
+
+def _rotated(_: Any, folder: Path, told: Told | None, drawn: int) -> Wrong:
+    """Either nothing has changed, or the next task is the first of a new epoch; at worst it is begun once more."""
+    home, wrong = folder / "model", []
+    epoch = rt.load(home).directory.epoch
+    assert epoch is not None
+    if told is not None and told["done"] and (epoch.number != 2 or "april" not in tasks_of(rt.load(home))):
+        wrong.append("was told to be rotated, and is not")
+    try:
+        learn(rt.load(home), "june")
+    except errors.VaultError as error:
+        wrong += [] if "vault rotate" in str(error) and "Nothing was spent" in str(error) else [str(error)]
+        vaults.rotate(folder / "vault", model=home)
+        learn(rt.load(home), "june")
+    wrong += unsound(rt.load(home), home, ["march"], 2)
+    return wrong + _out_of_step(folder, None)
+
+
 def _with_format_3(folder: Path) -> None:
     shutil.copytree(FORMAT_3 / "public", folder, dirs_exist_ok=True)
 
@@ -464,6 +551,8 @@ LEARN_HEAD = Operation(
 VOID = Operation("void", _with_lost_row, lambda folder: None, _void_april, _voided)
 ADD_LABELS = Operation("add labels", _with_march, rt.load, lambda model, _: model.extend_labels(["c"]), _extended)
 SET = Operation("set", _with_march, rt.load, _set, _were_set)
+REMEMBER = Operation("learn with memory", _with_vault, _own_vault, lambda model, _: learn(model, "april"), _remembered)
+ROTATE = Operation("vault rotate", _with_waiting, _own_vault, _rotate, _rotated)
 SAVE = Operation("save", lambda f: _with_march(f / "model"), lambda f: rt.load(f / "model"), _save, _saved)
 UPGRADE = Operation("upgrade", _with_format_3, lambda folder: None, lambda _, folder: upgrade(folder), _upgraded)
 CACHE = Operation("cache", _with_cache, lambda folder: None, _keep, _kept)
@@ -471,7 +560,23 @@ EVALUATE = Operation("evaluate with epsilon", _with_march, rt.load, _evaluate, _
 TUNE = Operation("tune (its ledger)", _with_march, rt.load, _tune, _evaluated)
 BENCH = Operation("bench", _with_results, lambda folder: None, lambda _, folder: _bench(_BENCH, folder), _benched)
 READ = Operation("load and read", _with_march, lambda folder: None, _read, _was_read)
-OPERATIONS = (READ, INIT, LEARN, LEARN_HEAD, VOID, ADD_LABELS, SET, SAVE, UPGRADE, CACHE, EVALUATE, TUNE, BENCH)
+OPERATIONS = (
+    READ,
+    INIT,
+    LEARN,
+    LEARN_HEAD,
+    REMEMBER,
+    ROTATE,
+    VOID,
+    ADD_LABELS,
+    SET,
+    SAVE,
+    UPGRADE,
+    CACHE,
+    EVALUATE,
+    TUNE,
+    BENCH,
+)
 
 
 # --- trials

@@ -194,6 +194,18 @@ def learn(
     return facts_of(model)
 
 
+def remember(folder: Path, rows: Sequence[Row], **settings: Any) -> Any:
+    """Learns three tasks with memory, the private one first. The vault is outside of what is seen: it may differ."""
+    x, y = CONTAINERS["array"](rows)
+    memory = rt.Memory(vault=folder.parent / "vault", horizon=4)
+    model = classifier(folder / "model", memory=memory, **{name: make() for name, make in settings.items()})
+    model.learn_task(x, y, name="march")
+    model.learn_task(*CONTAINERS["array"](points(EACH)), name="april")
+    model.learn_task(np.eye(2, WIDTH), list(TWO), name="may")
+    model.save(folder / "copy")
+    return facts_of(model)
+
+
 def score(folder: Path, rows: Sequence[Row]) -> Any:
     x, y = CONTAINERS["array"](rows)
     model = classifier(folder / "model").learn_task(*CONTAINERS["array"](points(EACH)), name="march")
@@ -373,6 +385,10 @@ def entries() -> list[Entry]:
     for name, make in POLICIES.items():
         base = few if name.startswith("public") else many
         found.append(Entry(f"learn_task, {name}", "array", base, POINTS, partial(learn, labels=make)))
+    for name in ("public", "public, taxonomy", "released"):
+        base = few if name.startswith("public") else many
+        run = partial(remember, labels=POLICIES[name])
+        found.append(Entry(f"learn_task with memory, {name}", "array", base, POINTS, run))
     for container in list(CONTAINERS)[1:]:
         run = partial(learn, container=container, labels=rt.ReleasedLabels)
         found.append(Entry("learn_task, released", container, many, POINTS, run))

@@ -20,8 +20,9 @@ import safetensors.numpy
 
 import reticent as rt
 
-PUBLIC = ("rows", "noise", "labels")
-"""Arrays of a release that are no noisy values: which labels have a block, its noise, and the names of new labels."""
+PUBLIC = ("rows", "noise", "labels", "place", "earlier_rows", "earlier_places", "earlier_noise")
+"""Arrays of a release that are no noisy values: which labels have a block, its noise, and the names of new labels; with
+memory the place of the task, and of which earlier places there are rows."""
 
 
 @dataclass(frozen=True)
