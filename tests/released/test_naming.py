@@ -78,6 +78,21 @@ def test_only_released_labels_are_asked():
     assert set(asked) == set(LABELS) == set(model.classes_)
 
 
+def test_pending_labels_are_not_asked(tmp_path):
+    """The vault keeps what is known of them, and a function of names may ask somebody else."""
+    asked: list[Any] = []
+    model = rt.ContinualClassifier(
+        labels=rt.ReleasedLabels(names=asked.append),
+        budget=BUDGET,
+        encoder=WORDS,
+        path=tmp_path / "model",
+        memory=rt.Memory(vault=tmp_path / "vault"),
+    )
+    for month in ("march", "april"):
+        model.learn_task([*X, "rare"], [*Y, "a rare diagnosis"], name=month)
+    assert set(asked) == set(LABELS) == set(model.classes_)
+
+
 def test_labels_added_later_are_named():
     model = learned(rt.PublicLabels(LABELS))
     model.extend_labels(["stolen_card", "E11"]).learn_task(X, Y, name="april")
