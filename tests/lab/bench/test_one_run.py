@@ -63,6 +63,8 @@ KINDS = [
     *({"learner": learner, "epsilon": None} for learner in ("cosine-paper", "cosine", "peft", "naive", "desai")),
     {"learner": "peft", "labels": "oracle", "epsilon": None},
     {"learner": "cosine", "labels": "released", "ratio": 50.0},
+    {"learner": "cosine", "memory": "vault", "ratio": 100.0, "blurry": 100.0},
+    {"learner": "cosine", "memory": "recurring", "labels": "released"},
 ]
 
 
@@ -96,14 +98,15 @@ def test_every_kind_of_run(place, fields):
     assert tasks == [f"task {t + 1}" for t in range(wanted.tasks)]
     # what is there for some kinds only
     assert (set(result["aggregations"]) == {"argmax", "median", "entropy"}) == (wanted.learner in ("peft", "noncl"))
-    assert (result["classes"] is not None) == (wanted.labels == "released")
+    assert (result["classes"] is not None) == (wanted.labels == "released" and wanted.memory == "none")
     if wanted.labels != "released":
         assert result["known"] == CLASSES
     for size, known, planned in result["classes"] or []:
         assert size == 40
         assert isinstance(known, bool)
         assert 0 <= planned <= 1
-    assert not (place.out / "unfinished").exists()
+    assert len(result["overall"]) == wanted.tasks
+    assert not [*(place.out / "unfinished").glob("*")]
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_one_others(place):
@@ -437,6 +440,20 @@ def texts(tmp_path_factory):
     inputs = [f"{word} {other}" for word in WORDS[:4] for other in WORDS for _ in range(2)]
     labels = np.array([text.split()[0] for text in inputs])
     return Data("texts", inputs, labels, inputs[::2], labels[::2], f"hf:{folder}")
+
+
+def test_names_are_read_by_the_encoder_of_the_texts(texts, tmp_path):
+    """Labels are words of their texts: names find them under any noise. Features come from a file."""
+    place = given(tmp_path, texts)
+    wanted = a_run(data="texts", tasks=2, names=True, epsilon=0.05)
+    named, plain = (
+        result_of(a_run(data="texts", tasks=2, epsilon=0.05, names=names), place) for names in (True, False)
+    )
+    assert named["accuracy"] > plain["accuracy"] + 0.15
+    reader, features = place.reader(wanted), place.features(wanted)
+    np.testing.assert_array_equal(reader(texts.inputs[:5]), features[:5])
+    np.testing.assert_allclose(reader(["red", texts.inputs[1]])[1], features[1])
+    assert np.isfinite(reader(["red"])).all()
 
 
 class Interrupted(BaseException):

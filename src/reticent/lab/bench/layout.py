@@ -21,6 +21,10 @@ LABEL_NAMES = {
     "remap-drop": "dropped",
 }
 
+_MEMORIES = {"none": "no memory", "vault": "memory", "recurring": "memory, recurring"}
+
+_TASKS_SHOWN = 12  # columns of a table
+
 Key = tuple[Any, ...]
 
 
@@ -38,11 +42,17 @@ def beside(spec: Spec) -> Callable[[Run], tuple[str, ...]]:
     """Returns what else tells apart runs of one classifier: runs of one entry differ in seed and share alone."""
     seen: dict[tuple[str, ...], set[object]] = {}
     for run in spec.runs:
-        for name in ("adapter", "ratio", "tasks"):
+        for name in ("adapter", "ratio", "tasks", "names", "memory"):
             seen.setdefault((run.data, _family(run), name), set()).add(getattr(run, name))
 
     def said(run: Run) -> tuple[str, ...]:
-        texts = {"adapter": run.adapter, "ratio": f"ratio {run.ratio:g}", "tasks": f"{run.tasks} tasks"}
+        texts = {
+            "adapter": run.adapter,
+            "ratio": f"ratio {run.ratio:g}",
+            "tasks": f"{run.tasks} tasks",
+            "names": "with names" if run.names else "without names",
+            "memory": _MEMORIES[run.memory],
+        }
         several = (name for name in texts if len(seen[run.data, _family(run), name]) > 1)
         ours = catalogue.entry(run.learner).origin != catalogue.PAPER
         split = ("the paper's split",) if ours and run.share is not None else ()
@@ -83,7 +93,8 @@ def heading(spec: Spec, row: Key) -> tuple[str, ...]:
 def columns_of(spec: Spec, run: Run) -> list[object]:
     """Returns the columns that a run has an entry in."""
     if spec.columns == "task":
-        return list(range(1, run.tasks + 1))
+        step = -(-run.tasks // _TASKS_SHOWN)
+        return [1, *range(step, run.tasks + 1, step)] if step > 1 else list(range(1, run.tasks + 1))
     if spec.columns == "aggregation":
         return list(AGGREGATES)
     return [getattr(run, spec.columns)]

@@ -29,7 +29,7 @@ class Assigned:
 
     def __init__(self, run: Run, data: Data, labels: Strings) -> None:
         if data.home is None:
-            stream = Stream(tasks=run.tasks, ratio=run.ratio / 100, seed=run.seed)
+            stream = Stream(tasks=run.tasks, ratio=run.ratio / 100, blurry=run.blurry / 100, seed=run.seed)
             self.task, self.homes = stream.tasks_of(labels), stream.homes(labels)
         else:  # the data says which labels come together; the seed says in which order
             order = np.random.default_rng(run.seed).permutation(max(data.home.values()) + 1)
@@ -56,12 +56,13 @@ def measured(
     """Returns accuracy on each task's test data after each task, and what follows from it."""
     at = np.array([stream.homes.get(label, -1) for label in truth.tolist()])
     values = np.full((run.tasks, run.tasks), np.nan)
-    answers = np.zeros(0, dtype=object)
+    answers, overall = np.zeros(0, dtype=object), [np.nan] * run.tasks
     logits = _logits(model, inputs)
     for t, answers in _answers(model, inputs, logits):
         right = answers == truth.astype(object)
         if run.labels.startswith("remap-"):
             right = right & np.isin(truth, model.classes_.astype(str))
+        overall[t] = _mean(right)
         values[t, : t + 1] = [_mean(right[at == i]) for i in range(t + 1)]
     matrix = AccuracyMatrix(values)
     whole = bool(np.isfinite(values[np.tril_indices(run.tasks)]).all())
@@ -70,6 +71,7 @@ def measured(
         "forgetting": matrix.forgetting if whole and run.tasks > 1 else None,
         "matrix": [[None if np.isnan(v) else float(v) for v in row] for row in values],
         "curve": [None if np.isnan(v) else float(v) for v in matrix.after_each_task],
+        "overall": [None if np.isnan(v) else float(v) for v in overall],  # on the test data of all tasks
         "aggregations": _by_aggregation(model, logits, truth),
         "known": len(set(model.classes_.tolist()) & set(np.unique(data.labels).tolist())),
     }

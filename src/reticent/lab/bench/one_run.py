@@ -29,11 +29,12 @@ from reticent.lab.baselines.oracles import experiment
 from reticent.lab.baselines.sequential import Desai, public_rows
 from reticent.lab.bench.catalogue import learner_of
 from reticent.lab.bench.measures import Assigned, classes, measured, spent
-from reticent.lab.bench.run import FILM, Run
+from reticent.lab.bench.run import FILM, MEMORIES, Run
 from reticent.lab.bench.workspace import Workspace, encoder_of
 from reticent.lab.data.datasets import Data
 from reticent.lab.data.streams import Stream
 from reticent.labels import Taxonomy
+from reticent.memory import Memory
 from reticent.numerics.files import write_whole
 from reticent.numerics.rows import take
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
@@ -52,16 +53,17 @@ _PACKAGES = ("reticent", "numpy", "scipy", "scikit-learn", "numba", "torch", "tr
 def policy_of(run: Run, data: Data) -> Policy:
     """Returns where the labels come from."""
     names = sorted(set(data.labels.tolist()))
+    called = data.names if run.names else None
     if run.labels == "oracle":
         return ReleasedLabels()  # the learner reads them off the data instead
     if run.labels == "released":
-        return ReleasedLabels() if run.share is None else ReleasedLabels.paper(share=run.share / 100)
+        return ReleasedLabels(names=called) if run.share is None else ReleasedLabels.paper(share=run.share / 100)
     if run.labels.startswith("public-"):
         times = int(run.labels.removeprefix("public-").removesuffix("x"))
-        return PublicLabels([*names, *(f"never {i}" for i in range((times - 1) * len(names)))])
+        return PublicLabels([*names, *(f"never {i}" for i in range((times - 1) * len(names)))], names=called)
     if run.labels.startswith("remap-"):
         return _remapped(run, data, names)
-    return PublicLabels(names)
+    return PublicLabels(names, names=called)
 
 
 def _remapped(run: Run, data: Data, names: list[str]) -> PublicLabels:
@@ -87,7 +89,7 @@ def result_of(run: Run, place: Workspace) -> dict[str, Any]:
     train, test = data.rows(run.seed)
     through = run.adapter == FILM
     names = np.concatenate([data.labels, data.unseen_labels])
-    inputs: Any = [*data.inputs, *data.unseen_inputs] if through else place.features(run)
+    inputs: Any = [*data.inputs, *data.unseen_inputs] if through or run.names else place.features(run)
     stream = Assigned(run, data, names[train])
     if {stream.homes.get(label) for label in names[test].tolist()} - {None} != set(range(run.tasks)):
         raise errors.InvalidValue(f"Expected test examples in each of the {run.tasks} tasks. Use fewer tasks.")
@@ -135,6 +137,8 @@ def result_of(run: Run, place: Workspace) -> dict[str, Any]:
     }
     if model.path is not None:
         forget(Path(model.path))
+    if run.memory != MEMORIES[0]:
+        shutil.rmtree(place.out / "unfinished" / run.digest)
     return result
 
 
@@ -147,7 +151,7 @@ def forget(path: Path) -> None:
 def examples_of_a_blurry_class(run: Run, data: Data) -> list[float]:
     """Returns how many examples a blurry class has in its home task and in the tasks that follow."""
     train, _ = data.rows(run.seed)
-    stream = Stream(tasks=run.tasks, ratio=run.ratio / 100, seed=run.seed)
+    stream = Stream(tasks=run.tasks, ratio=run.ratio / 100, blurry=run.blurry / 100, seed=run.seed)
     return stream.of_a_blurry_class(np.concatenate([data.labels, data.unseen_labels])[train])
 
 
@@ -167,9 +171,11 @@ def failed(run: Run, error: str) -> dict[str, Any]:
 
 def _model(run: Run, data: Data, learner: Learner, place: Workspace, through: bool) -> ContinualClassifier:
     """Returns a new classifier, or the one that a killed run left."""
-    encoder, policy = encoder_of(data) if through else None, policy_of(run, data)
+    encoder, policy = _encoder(run, data, place, through), policy_of(run, data)
     if run.spends_without_limit:  # the lab's ledger is in memory only: such a run starts again
         return experiment(learner, policy, budget=run.budget, encoder=encoder)
+    if run.memory != MEMORIES[0]:
+        return _remembering(run, place, learner, encoder, policy)
     path = place.out / "unfinished" / run.digest if through else None
     if path is None or not (path / FILE_NAME).exists():
         if path is not None and path.exists():
@@ -179,6 +185,24 @@ def _model(run: Run, data: Data, learner: Learner, place: Workspace, through: bo
     model.labels = policy  # a function is not stored
     void_unpublished(path)
     return model
+
+
+def _encoder(run: Run, data: Data, place: Workspace, through: bool) -> Any:
+    """Returns what reads the inputs of a run: nothing where they are features already."""
+    if run.names and not through:
+        return place.reader(run)
+    return encoder_of(data) if through else None
+
+
+def _remembering(run: Run, place: Workspace, learner: Learner, encoder: Any, policy: Policy) -> ContinualClassifier:
+    """Returns a new classifier with a vault; a run that was killed starts again, for it takes minutes at most."""
+    folder = place.out / "unfinished" / run.digest
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    kept = Memory(vault=folder / "vault", horizon=max(2, run.tasks), recurring=run.memory == "recurring" or None)
+    return ContinualClassifier(
+        encoder=encoder, labels=policy, learner=learner, budget=run.budget, path=folder / "model", memory=kept
+    )
 
 
 def void_unpublished(path: Path) -> None:

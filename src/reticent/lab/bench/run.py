@@ -24,6 +24,9 @@ LABELS = (
 )
 LAST_LAYER, FILM = "last_layer", "film"
 ADAPTERS = (LAST_LAYER, FILM)
+MEMORIES = ("none", "vault", "recurring")
+BLURRY = 50.0
+_LATER = ("names", "memory", "blurry")
 
 Result = Mapping[str, Any]  # what `one_run` measured of a run, as in runs/*.json
 Results = Mapping[str, Result]  # by the digests of their runs
@@ -45,6 +48,10 @@ class Run:
         seed: Of split, class order and noise.
         text: Column of a CSV file.
         label: Column of a CSV file.
+        names: Whether labels have their names; only where the data has texts.
+        memory: One of `MEMORIES`: nothing is kept between tasks, or a vault, for labels of which it is not known
+            whether they come back, or which do.
+        blurry: Percent of the classes that are blurry.
 
     Example:
         >>> Run(data="clinc150", learner="cosine").name
@@ -62,11 +69,18 @@ class Run:
     seed: int = 0
     text: str | None = None
     label: str | None = None
+    names: bool = False
+    memory: str = MEMORIES[0]
+    blurry: float = BLURRY
 
     @functools.cached_property
     def digest(self) -> str:
         """Names the files of the run and seeds its noise, so it must never change; equal runs share one result."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:20]
+        said = asdict(self)
+        for later in _LATER:  # these came later, and change nothing where they say what was always so
+            if said[later] == getattr(Run, later):
+                del said[later]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:20]
 
     @property
     def name(self) -> str:
@@ -80,6 +94,9 @@ class Run:
         parts += [f"ratio {self.ratio:g}"] if self.ratio else []
         parts += [f"share {self.share:g}"] if self.share is not None else []
         parts += [self.adapter] if self.adapter != LAST_LAYER else []
+        parts += [f"{self.tasks} tasks"] if self.tasks != TASKS else []
+        parts += ["names"] if self.names else []
+        parts += [f"memory {self.memory}"] if self.memory != MEMORIES[0] else []
         return " ".join([*parts, f"seed {self.seed}"])
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 
 from reticent import errors
 from reticent.lab.bench import catalogue, paper_numbers
-from reticent.lab.bench.run import ADAPTERS, LABELS, NONE, Run
+from reticent.lab.bench.run import ADAPTERS, LABELS, MEMORIES, NONE, Run
 from reticent.names import shown
 from reticent.numerics.reading import MEGABYTE, read_regular
 from reticent.report.seeds import IN_WORDS
@@ -22,7 +22,7 @@ _LARGEST_FILE = MEGABYTE // 4
 SHARE = 10.0
 
 METRICS = ("accuracy", "forgetting", "known", "public", "parent", "seconds")
-AXES = ("data", "learner", "labels", "epsilon", "ratio", "share", "adapter")
+AXES = ("data", "learner", "labels", "epsilon", "ratio", "share", "adapter", "memory", "names")
 COLUMNS = (*AXES[2:6], "task", "aggregation")
 KINDS = ("grid", "attack", "drop")
 # The specs that run without a network and a GPU, in the order of the paper.
@@ -33,6 +33,8 @@ OFFLINE = (
     "share",
     "sizes",
     "blurry",
+    "streams",
+    "streams-long",
     "hierarchy",
     "desai",
     "aggregation",
@@ -153,7 +155,7 @@ def _runs(name: str, grids: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:
     runs: dict[Run, None] = {}
     for grid in grids:
         rest = {key: value for key, value in grid.items() if key not in (*AXES, "seeds")}
-        _refuse_unknown(name, set(rest) - {"tasks", "text", "label"})
+        _refuse_unknown(name, set(rest) - {"tasks", "blurry", "text", "label"})
         axes = {axis: _values(grid[axis]) for axis in AXES if axis in grid}
         for axis in ("data", "learner", *axes):
             if not axes.get(axis):
@@ -169,17 +171,23 @@ def _runs(name: str, grids: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:
 
 
 def _run(name: str, values: dict[str, Any]) -> Run:
-    for key in ("data", "learner", "labels", "adapter", "text", "label"):
+    for key in ("data", "learner", "labels", "adapter", "memory", "text", "label"):
         if not isinstance(values.get(key, ""), str):
             raise errors.InvalidValue(f"Spec {name}: expected {key} to be text.")
     learner = values["learner"]
     _check(catalogue.is_known(learner), name, "learner", (*catalogue.names(), "module:object"))
     entry = catalogue.entry(learner)
     epsilon = values.get("epsilon", 1.0)
-    numbers = {"epsilon": None if epsilon == NONE else errors.real("epsilon", epsilon, above=0, below=100)}
+    numbers: dict[str, float | None] = {
+        "epsilon": None if epsilon == NONE else errors.real("epsilon", epsilon, above=0, below=100)
+    }
     if "ratio" in values:
         numbers["ratio"] = errors.real("ratio", values["ratio"], above=0, below=100.5, at_least=True)
     released = values.get("labels") == "released"
+    if "blurry" in values:
+        numbers["blurry"] = errors.real("blurry", values["blurry"], above=0, below=100.5, at_least=True)
+    if not isinstance(values.get("names", False), bool):
+        raise errors.InvalidValue(f"Spec {name}: expected names to be true or false.")
     if "share" in values:
         numbers["share"] = errors.real("share", values["share"], above=0, below=100) if released else None
     elif entry.origin == catalogue.PAPER and released:
@@ -191,6 +199,9 @@ def _run(name: str, values: dict[str, Any]) -> Run:
             f"Spec {name}: a learner of your own has no mode without privacy, and no label oracle."
         )
     _check(run.adapter in ADAPTERS, name, "adapter", ADAPTERS)
+    _check(run.memory in MEMORIES, name, "memory", MEMORIES)
+    if run.memory != MEMORIES[0] and run.spends_without_limit:
+        raise errors.InvalidValue(f"Spec {name}: memory is for runs with a budget.")
     errors.whole("tasks", run.tasks, at_least=1)
     return run
 

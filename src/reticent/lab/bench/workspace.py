@@ -4,6 +4,7 @@ import functools
 import hashlib
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import numpy.typing as npt
 from filelock import FileLock
 
 from reticent import encoders, errors
+from reticent.encoders.batches import Items
+from reticent.encoders.encoder import Backend, Encoder
 from reticent.lab.bench.run import FILM, Run
 from reticent.lab.data import datasets
 from reticent.lab.data.datasets import Data
@@ -22,6 +25,7 @@ from reticent.sensitive.learners import PeftEnsemble
 from reticent.sensitive.tuning import tune_uncounted
 
 _LARGEST_RESULT = 64 * MEGABYTE
+_AT_ONCE = 1024
 Strings = npt.NDArray[np.str_]
 
 
@@ -54,6 +58,28 @@ class Workspace:
                 if not _readable(file):
                     write_whole(file, _stored(_encoded(self.load(run))))
         return _mapped(file)
+
+    def reader(self, run: Run) -> Encoder:
+        """Returns an encoder of texts that has the features of the data already; others, such as names, it encodes."""
+        data, features = self.load(run), self.features(run)
+        rows = {text: i for i, text in enumerate([*data.inputs, *data.unseen_inputs])}
+        real = encoder_of(data)
+
+        def prepare(texts: Sequence[object]) -> Items:
+            new = [text for text in texts if text not in rows]
+            found = dict(zip(new, real(new), strict=True)) if new else {}
+            return [(found[text] if text in found else features[rows[str(text)]],) for text in texts]
+
+        def load() -> Backend:
+            return Backend(
+                prepare=prepare,
+                forward=lambda item: item[0],
+                rows=lambda item: _AT_ONCE,
+                width=features.shape[1],
+                probe=data.inputs[0],
+            )
+
+        return Encoder(name=real.name, load=load, fingerprint=lambda: real.digest)
 
     def tuned(self, run: Run, learner: PeftEnsemble, inputs: Any, labels: Strings) -> PeftEnsemble:
         """Returns the paper's learner with settings tuned once for each stream and budget, as the paper has."""

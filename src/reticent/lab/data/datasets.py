@@ -33,6 +33,7 @@ class Data:
         home: The task of each label where the data says so, else None.
         parents: The broader label of each label where there is a hierarchy, else None.
         held_out: Share of each label that a seed holds out, where there is no test set of its own; else 0.
+        names: What labels are called, where they do not say it themselves; else None.
 
     Example:
         >>> Data("toy", np.eye(2), np.array(["a", "b"]), np.eye(2), np.array(["a", "b"])).home is None
@@ -48,6 +49,7 @@ class Data:
     home: Mapping[str, int] | None = None
     parents: Mapping[str, str] | None = None
     held_out: float = 0.0
+    names: Mapping[str, str] | None = None
 
     def rows(self, seed: int) -> tuple[Ints, Ints]:
         """Returns the rows to learn from and to test on, of inputs followed by test inputs."""
@@ -88,11 +90,12 @@ class Diagnoses:
 
 # --- experiments
 
-CLINC150, CIFAR100, ICD10CM = "clinc150", "cifar100-features", "icd10cm"
+CLINC150, CIFAR100, ICD10CM, ICD10CM_BLOCKS = "clinc150", "cifar100-features", "icd10cm", "icd10cm-blocks"
 SPLIT_CIFAR100, SPLIT_IMAGENET_R, FIVE_DATASETS = "split-cifar100", "split-imagenet-r", "five-datasets"
-NAMES = (CLINC150, CIFAR100, ICD10CM, SPLIT_CIFAR100, SPLIT_IMAGENET_R, FIVE_DATASETS)
+NAMES = (CLINC150, CIFAR100, ICD10CM, ICD10CM_BLOCKS, SPLIT_CIFAR100, SPLIT_IMAGENET_R, FIVE_DATASETS)
 _FILES = {CLINC150: "clinc150_data_full.json", CIFAR100: "cifar100_efficientnet_lite0.npz"}
 _BENCH_MOST_PER_BLOCK = 100
+_FEWEST_OF_A_BLOCK = 3
 _HELD_OUT = 0.2
 
 
@@ -113,7 +116,7 @@ def load(name: str, folder: Path, *, text: str | None = None, label: str | None 
         >>> load("mnist-1d", Path("."))
         Traceback (most recent call last):
         reticent.lab.data.datasets.MissingData: No data set is called mnist-1d. There are clinc150, cifar100-features, \
-icd10cm, split-cifar100, split-imagenet-r, five-datasets, a path that ends in .csv, or module:object.
+icd10cm, icd10cm-blocks, split-cifar100, split-imagenet-r, five-datasets, a path that ends in .csv, or module:object.
     """
     check(name, folder)
     if name.endswith(".csv"):
@@ -125,8 +128,8 @@ icd10cm, split-cifar100, split-imagenet-r, five-datasets, a path that ends in .c
         return _clinc150(folder)
     if name == CIFAR100:
         return _cifar100(folder)
-    if name == ICD10CM:
-        return _icd10cm()
+    if name in (ICD10CM, ICD10CM_BLOCKS):
+        return _icd10cm() if name == ICD10CM else _icd10cm_blocks()
     from reticent.lab.data import image_sets
 
     return {
@@ -198,6 +201,19 @@ def _icd10cm() -> Data:
     labels = np.array(sample.blocks)
     parents = {b: f"chapter {c}" for b, c in zip(sample.blocks, sample.chapters, strict=True)}
     return Data(ICD10CM, list(sample.texts), labels, [], labels[:0], "minilm", parents=parents, held_out=_HELD_OUT)
+
+
+def _icd10cm_blocks() -> Data:
+    """Diagnoses of all blocks that have three or more, with the blocks' official titles."""
+    import simple_icd_10_cm as icd
+
+    sample = icd10cm(chapters=tuple(str(i) for i in range(1, 23)), most_per_block=150)
+    labels = np.array(sample.blocks)
+    found, counts = np.unique(labels, return_counts=True)
+    kept = np.isin(labels, found[counts >= _FEWEST_OF_A_BLOCK])
+    texts = [text for text, keep in zip(sample.texts, kept, strict=True) if keep]
+    names = {block: icd.get_description(block) for block in np.unique(labels[kept]).tolist()}
+    return Data(ICD10CM_BLOCKS, texts, labels[kept], [], labels[:0], "minilm", held_out=_HELD_OUT, names=names)
 
 
 def _csv(path: Path, text: str | None, label: str | None) -> Data:
