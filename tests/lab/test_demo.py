@@ -66,8 +66,7 @@ def test_demo_prints_every_step(ran):
     assert accuracy["released labels, ours"] > accuracy["released labels, the paper's"] + 0.08
     assert facts["spent"]["epsilon"] <= 1.0001
     found = {text: [guess["block"] for guess in guesses] for text, guesses in facts["predictions"].items()}
-    assert sum(found[text][0] == block for text, block in UNSEEN.items()) >= 2  # 3 to 5 of 6 in five runs
-    assert sum(block in found[text] for text, block in UNSEEN.items()) >= 4  # 5 or 6
+    assert sum(found[text][0] == block for text, block in UNSEEN.items()) >= 4  # all six in five runs of five
     assert all(len(guesses) == 3 and guesses[0]["title"] for guesses in facts["predictions"].values())
     model = rt.load(out / "model")
     assert model.predict(["Type 1 diabetes mellitus without complications"]).tolist() == ["E08-E13"]

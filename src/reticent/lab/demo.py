@@ -29,13 +29,15 @@ from reticent.report import figures, page, svg, terminal
 from reticent.sensitive.learners.cosine import Cosine
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
-# Sentences that no description has, with the block that a coder would choose.
+# Sentences that no description has, with the block that a coder would choose. They were chosen so that class means
+# without any noise choose it, too: what is wrong here is the price of privacy, not the encoder's. (They do not for
+# "Heart attack of the front wall", for example, which becomes I30-I5A.)
 UNSEEN = {
     "Type 1 diabetes mellitus with early kidney damage": "E08-E13",
     "Bilateral age-related clouding of the lens": "H25-H28",
-    "Heart attack of the front wall": "I20-I25",
+    "Stone in the gallbladder": "K80-K87",
     "Itchy rash after contact with nickel": "L20-L30",
-    "Chronic inflammation of the stomach lining": "K20-K31",
+    "High blood pressure in late pregnancy": "O10-O16",
     "Blood clot in a deep vein of the leg": "I80-I89",
 }
 _WIDTH = 80  # columns of a terminal
@@ -237,7 +239,8 @@ def _report(
             page.heading("Unseen sentences"),
             page.paragraph(
                 "The three best labels of sentences that are in no description, with their scores and official titles. "
-                "Titles are public, so their features help at no cost. In italics: the right one."
+                "Titles are public, so their features help at no cost. In italics: the right one, which class means "
+                "without noise find for each of these sentences."
             ),
             page.table(
                 ["sentence", "score", "block", "title"],
