@@ -36,6 +36,8 @@ def dense(mechanism: SparseGaussian, value: SparseSums, rng: NoiseSource) -> Kep
     blocks[value.rows] += value.sums
     limit = mechanism.squared_threshold(width)
     kept = np.array([sum(k * k for k in block) > limit for block in blocks.tolist()], dtype=np.bool_)
+    if mechanism.first_edge is not None:
+        kept |= np.array([abs(block[0]) > mechanism.first_edge for block in blocks.tolist()], dtype=np.bool_)
     if mechanism.kept_before is not None:
         kept[mechanism.kept_before] = True
     return Kept(np.flatnonzero(kept), blocks[kept])
@@ -69,15 +71,16 @@ CASES = [(1, 40.0), (2, 40.0), (3, 40.0), (3, 2.0), (8, 1000.0), (40, 3.73 * gri
 
 @pytest.mark.parametrize(("width", "sigma"), CASES)
 @pytest.mark.parametrize("share", [0.3, 0.02])
-def test_sparse_and_dense_paths_have_one_distribution(width, sigma, share, rng):
+@pytest.mark.parametrize("first", [0.0, 0.1])
+def test_sparse_and_dense_paths_have_one_distribution(width, sigma, share, first, rng):
     """Several empty spaces, one after the other; K = 1, 2, 3 and a grid so coarse that rounding matters."""
     space, draws = 2_000, 8
-    mechanism = SparseGaussian(noise(sigma), space, share=share)
+    mechanism = SparseGaussian(noise(sigma), space, share=share, first_share=first)
     assert Tail(sigma, width, mechanism.squared_threshold(width)).wide > sigma or sigma == 2.0
     ours = repeated(lambda: mechanism(nothing(width), rng=rng), draws)
     theirs = repeated(lambda: dense(mechanism, nothing(width), rng), draws)
     assert same_law(ours, theirs, space)
-    if sigma > 100:  # the number is known beforehand, too
+    if sigma > 100 and not first:  # the number is known beforehand, too
         assert binomtest(len(ours.rows), draws * space, share).pvalue >= ALPHA
 
 
@@ -159,6 +162,69 @@ def test_broken_twins_are_rejected(twin, rng, monkeypatch):
     assert not same_law(repeated(lambda: mechanism(nothing(width), rng=rng), draws), theirs, space)
 
 
+# --- blocks that are kept for their first coordinate
+
+
+def test_first_coordinates_keep_their_share(rng):
+    """K = 384, a hundred thousand labels: how many are kept for it, with plain noise in the other coordinates."""
+    sigma, width, space = 3.73 * grid.SCALE, 384, 100_000
+    mechanism = SparseGaussian(noise(sigma), space, share=2e-3, first_share=1e-3)
+    kept = mechanism(nothing(width), rng=rng).sums
+    edge = mechanism.first_edge
+    assert edge is not None
+    by_first = np.abs(kept[:, 0]) > edge
+    assert binomtest(int(by_first.sum()), space, 1e-3).pvalue >= ALPHA
+    tails = chi2.sf(np.sum((kept[by_first, 1:] / sigma) ** 2, axis=1), width - 1)
+    assert chisquare(np.histogram(tails, bins=4, range=(0, 1))[0]).pvalue >= ALPHA  # plain noise
+
+
+class NotMadeUpFor(Tail):
+    """The other labels get proposals as if none had been kept for its first coordinate."""
+
+    def _chance_of_the_rest(self, mp):
+        return self.chance(mp)
+
+
+class NotExcluded(Tail):
+    """The other labels may have a first coordinate beyond the edge as well."""
+
+    def _by_first(self, blocks):
+        return np.zeros(len(blocks), np.bool_)
+
+
+class Leaning(Tail):
+    """The other coordinates of blocks that are kept for their first are those of proposals."""
+
+    def draw(self, space, apart, rng):
+        rows, blocks = super().draw(space, apart, rng)
+        if self.width > 1 and self.edge is not None:
+            leading = np.abs(blocks[:, 0]) > self.edge
+            blocks[leading, 1:] = rng.rounded_gaussian(self.wide, (int(leading.sum()), self.width - 1))
+        return rows, blocks
+
+
+@pytest.mark.parametrize("twin", [None, NotMadeUpFor, NotExcluded, Leaning])
+def test_broken_first_coordinates_are_rejected(twin, rng, monkeypatch):
+    space, draws, width = 4_000, 40, 4
+    mechanism = SparseGaussian(noise(1000.0), space, share=0.1, first_share=0.25)
+    theirs = repeated(lambda: dense(mechanism, nothing(width), rng), draws)
+    if twin is not None:
+        monkeypatch.setattr(sparse, "Tail", twin)
+    ours = repeated(lambda: mechanism(nothing(width), rng=rng), draws)
+    assert same_law(ours, theirs, space) == (twin is None)
+
+
+def test_labels_with_examples_are_kept_for_their_first_coordinate(rng):
+    """Far beyond the edge, far from the energy's threshold."""
+    sigma, width = 1000.0, 20_000
+    mechanism = SparseGaussian(noise(sigma), 50_000, share=1e-9, first_share=1e-3)
+    sums = np.zeros((1, width), np.int64)
+    sums[0, 0] = 9_000
+    assert 17 in mechanism(SparseSums(np.array([17]), sums), rng=rng).rows
+    without = dataclasses.replace(mechanism, first_share=0.0)
+    assert 17 not in without(SparseSums(np.array([17]), sums), rng=rng).rows
+
+
 # --- labels with examples, labels published before
 
 
@@ -197,7 +263,7 @@ def test_published_labels_keep_their_blocks(rng):
     """Once passed, always kept: an empty task gives a label published before its noise, with no threshold."""
     sigma, width, space = 1000.0, 5, 12_000
     first = SparseGaussian(noise(sigma), space)(nothing(width), rng=rng)
-    assert 38 < len(first.rows) < 140  # 82 expected
+    assert 200 < len(first.rows) < 400  # 300 expected
     again = SparseGaussian(noise(sigma), space, kept_before=first.rows)(nothing(width), rng=rng)
     assert set(first.rows) <= set(again.rows)
     blocks = np.concatenate(
@@ -262,10 +328,10 @@ def test_bounds_of_acceptance_hold(rng, monkeypatch):
 def test_share_falls_with_the_space():
     shares = [sparse.kept_share(space) for space in (2_000, 2_001, 10_000, 10**6, 10**7, 10**9)]
     assert shares[0] == 1
-    assert shares[1] == pytest.approx(0.1, rel=0.01)
+    assert shares[1] == pytest.approx(0.15, rel=0.01)
     assert shares == sorted(shares, reverse=True)
     wide = SparseGaussian(noise(1000.0), 10**9).squared_threshold(384)
-    assert wide == pytest.approx(chi2.isf(2e-9, 384) * 1e6)
+    assert wide == pytest.approx(chi2.isf(3e-7, 384) * 1e6)
     assert SparseGaussian(noise(1000.0), 100).squared_threshold(384) == -1
 
 

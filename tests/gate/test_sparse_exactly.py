@@ -103,5 +103,5 @@ def test_places_outside_the_space_are_refused():
 
 def test_shares_of_kept_noise_are_their_formula():
     assert kept_share(1) == kept_share(2_000) == 1.0
-    assert kept_share(2_001) == pytest.approx(200 * math.sqrt(2_000 / 2_001) / 2_001)
-    assert kept_share(10**8) == 2 / 10**8
+    assert kept_share(2_001) == 300 / 2_001
+    assert kept_share(10**8) == 300 / 10**8

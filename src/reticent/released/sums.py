@@ -18,6 +18,7 @@ from reticent.released.model import Bools, Floats, Scorer, features_of, learned_
 from reticent.released.naming import names_of
 from reticent.released.places import Places
 from reticent.released.release import Release
+from reticent.released.standing import standing
 
 _COMBINATIONS = {"by_evidence": by_evidence, "rank_one": denoise.rank_one, "total": denoise.total}
 
@@ -37,13 +38,17 @@ class Sums:
     combine: denoise.Combine = by_evidence
 
     def scorer(self, releases: Sequence[Release], labels: LabelSpace) -> Scorer:
-        """Returns the classifier; labels whose weights are zero may not win, and cost no time."""
-        rows = learned_rows(releases)
+        """Returns the classifier; labels whose weights are zero may not win, and cost no time.
+
+        Where not every label has blocks, as in huge spaces, only those that stand out are combined.
+        """
+        learned = learned_rows(releases)
+        rows = learned if len(learned) == len(labels) else standing(releases, len(labels))
         weights = self._weights(releases, rows, labels)
         able = np.any(weights != 0, axis=1)
         centre = centre_of(releases[-1], weights.shape[1]) if len(rows) else np.zeros(0, np.float32)
         score = partial(_products, weights=np.ascontiguousarray(weights[able]), centre=centre)
-        return Scorer(rows[able], rows[~able], 0.0, features_of, score, _has_direction)
+        return Scorer(rows[able], np.setdiff1d(learned, rows[able]), 0.0, features_of, score, _has_direction)
 
     def _weights(
         self, releases: Sequence[Release], rows: npt.NDArray[np.int64], labels: LabelSpace
@@ -79,8 +84,9 @@ def blocks_of(releases: Sequence[Release], rows: npt.NDArray[np.int64], labels: 
     places = Places.of(releases)
     for t, release in enumerate(releases):
         found = release.parameters
-        at = np.searchsorted(rows, found["rows"].astype(np.int64))
-        sums[at, t], noise[at, t] = found["sums"], found["noise"]
+        mine = np.isin(found["rows"], rows)
+        at = np.searchsorted(rows, found["rows"][mine])
+        sums[at, t], noise[at, t] = found["sums"][mine], found["noise"][mine]
         if "earlier_rows" in found:
             at = np.searchsorted(rows, found["earlier_rows"].astype(np.int64))
             before = places.tasks(t, found["earlier_places"].tolist())

@@ -11,16 +11,18 @@ import numpy.typing as npt
 from reticent.gate import grid, label_sums
 from reticent.gate.gate import Gate, Permit
 from reticent.gate.mechanisms import GaussianSum, JointGaussian, SelectLabels
-from reticent.gate.sparse import SparseGaussian, SparseSums
+from reticent.gate.sparse import ALL_KEPT, SparseGaussian, SparseSums, kept_share
 from reticent.labels import Label, LabelSpace
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy import events
 from reticent.released import denoise
 from reticent.released.centre import CENTRE, centred, next_centre
+from reticent.released.common import Direction, common_direction, mirrored
 from reticent.released.evidence import by_evidence
 from reticent.released.model import Encode, learned_rows
 from reticent.released.naming import NAMES, Name, Naming, no_names
 from reticent.released.release import Past, Release
+from reticent.released.standing import standing
 from reticent.released.sums import Sums
 from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.learners.stream_rows import stream_rows
@@ -40,7 +42,7 @@ class Cosine:
     Args:
         combine: How the tasks' sums become one weight vector per label.
         keep_all: Publish the noisy sums of all public labels, however many; else beyond 2,000 labels only those that
-            stand out from the noise, and of labels that did before.
+            stand out from the noise, in this task or by their earlier sums (`released.standing`).
         centre: Take off what examples have in common, as far as names and earlier releases tell.
 
     Example:
@@ -87,11 +89,11 @@ class Cosine:
             return stream_rows(features, task, policy, known, gate, gate.memory, past, name)
         if isinstance(policy, PublicLabels):
             gaussian = policy.sums(gate.budget)
+            sparse = _Sparse.after(past, gaussian, len(known), features.shape[1])
             permit = gate.spend(gaussian, task=task.name)
             places = [policy.resolve(label, known) for label in task.labels]
             if self.keep_all:
                 return noisy_sums(features, places, known, LabelSpace(()), gaussian, permit, name=name)
-            sparse = SparseGaussian(gaussian, len(known), learned_rows(past))
             return _public(features, places, known, sparse, permit, name)
         if policy.selection is None:
             joint = policy.joint(gate.budget)
@@ -119,29 +121,56 @@ class Cosine:
         width = features.shape[1]
         if self.combine is by_evidence:  # no other reads names
             name = Naming.of_known(policy, encoder, known, past, width=width).arrays
-        if not self.centre:
-            return features, name
+        if not self.centre or (isinstance(policy, PublicLabels) and len(known) > ALL_KEPT):
+            return features, name  # of huge spaces, what examples have in common tells which labels have any
         learned = [release for release in past if "sums" in release.parameters]
         first = name(known, learned_rows(past)).get(NAMES, np.zeros((0, width)))
         centre = next_centre(learned, first, width)
         return centred(features, centre), lambda labels, rows: {CENTRE: centre, **name(labels, rows)}
 
 
+@dataclass(frozen=True)
+class _Sparse:
+    """How the sums of public labels are released, from earlier releases alone.
+
+    Args:
+        mechanism: Which blocks are kept.
+        direction: What examples have in common; features are mirrored so that it is their first coordinate, and sums
+            are mirrored back. None where every block is kept, or while nothing is known of it.
+    """
+
+    mechanism: SparseGaussian
+    direction: Direction | None
+
+    @classmethod
+    def after(cls, past: Past, gaussian: events.Gaussian, space: int, width: int) -> "_Sparse":
+        kept = standing(past, space)
+        with_sums = [release for release in past if "sums" in release.parameters]
+        direction = common_direction(with_sums, width) if space > ALL_KEPT else None
+        if direction is None:
+            return cls(SparseGaussian(gaussian, space, kept), None)
+        half = kept_share(space) / 2
+        return cls(SparseGaussian(gaussian, space, kept, share=half, first_share=half), direction)
+
+
 def _public(
     features: npt.NDArray[np.floating],
     places: Sequence[Label | None],
     known: LabelSpace,
-    mechanism: SparseGaussian,
+    sparse: _Sparse,
     permit: Permit,
     name: Name,
 ) -> Release:
     """Sums only what has examples; the mechanism draws for all other labels as if they had been summed too."""
+    mechanism, direction = sparse.mechanism, sparse.direction
     rows = sorted({known.row(place) for place in places if place is not None})
     found = LabelSpace(tuple(known.labels[row] for row in rows))
-    exact = label_sums.sum_by_label(features, places, known=found, count_weight=0.0)
+    mine = features if direction is None else mirrored(features, direction)
+    exact = label_sums.sum_by_label(mine, places, known=found, count_weight=0.0)
     kept = permit.draw(mechanism, SparseSums(np.array(rows, dtype=np.int64), exact.known))
+    sums = kept.sums / grid.SCALE
     noise = np.full(len(kept.rows), mechanism.event.noise_multiplier)
-    parameters = _parameters(kept.rows, kept.sums / grid.SCALE, noise)
+    parameters = _parameters(kept.rows, sums if direction is None else mirrored(sums, direction), noise)
     return permit.release(parameters=parameters | name(known, kept.rows))
 
 

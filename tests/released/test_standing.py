@@ -1,0 +1,133 @@
+"""Labels of huge spaces that keep their blocks: which ones, how many, and for how long."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from reticent import Budget, ContinualClassifier, Cosine, PublicLabels
+from reticent.gate.noise import NoiseSource
+from reticent.labels import LabelSpace
+from reticent.privacy import events
+from reticent.released import denoise
+from reticent.released import standing as module
+from reticent.released.release import Release
+from reticent.released.standing import ALL_KEPT, STANDING, standing
+from reticent.released.sums import Sums
+
+WIDTH, NOISE = 12, 2.0
+
+
+def release(rows: Any, sums: Any, noise: float = NOISE) -> Release:
+    parameters = {
+        "rows": np.asarray(rows, np.int32),
+        "sums": np.asarray(sums, np.float32),
+        "noise": np.full(len(rows), noise, np.float32),
+    }
+    return Release(task="t", labels=LabelSpace(()), parameters=parameters, event=events.Public(), private=True)
+
+
+def of_noise(rows: Any, seed: int = 0) -> Release:
+    """Blocks of pure noise that passed a threshold."""
+    draw = np.random.default_rng([seed, len(rows)])
+    directions = draw.standard_normal((len(rows), WIDTH))
+    radius = np.sqrt(chi2.isf(0.01 * draw.random(len(rows)), WIDTH))
+    return release(rows, NOISE * directions / np.linalg.norm(directions, axis=1)[:, None] * radius[:, None])
+
+
+def by_hand(releases: list[Release], space: int) -> list[int]:
+    """The rule, one label at a time."""
+    blocks: dict[int, list[Any]] = {}
+    for made in releases:
+        found = made.parameters
+        for row, block, noise in zip(found["rows"], found["sums"], found["noise"], strict=True):
+            blocks.setdefault(int(row), []).append(block.astype(float) / noise)
+    chance = {
+        row: min(
+            chi2.sf(np.sum(np.sum(mine, axis=0) ** 2) / len(mine), WIDTH),
+            len(mine) * chi2.sf(max(np.sum(block**2) for block in mine), WIDTH),
+        )
+        for row, mine in blocks.items()
+    }
+    best = sorted(chance, key=lambda row: (chance[row], row))[:STANDING]
+    return sorted(set(best) | {row for row, p in chance.items() if p * space <= 1})
+
+
+@pytest.mark.parametrize("entries", [1 << 24, 100 * WIDTH])
+def test_standing_is_its_rule(entries, monkeypatch):
+    """Also where the sums over tasks are held in parts."""
+    monkeypatch.setattr(module, "_ENTRIES", entries)
+    draw, space = np.random.default_rng(3), 50_000
+    releases = [of_noise(np.sort(draw.choice(4_000, 900, replace=False)), seed) for seed in range(4)]
+    found = standing(releases, space)
+    assert found.tolist() == by_hand(releases, space)
+    assert STANDING <= len(found) < len(np.unique(np.concatenate([r.parameters["rows"] for r in releases])))
+
+
+@pytest.mark.parametrize("space", [1_500, ALL_KEPT])
+def test_small_spaces_lose_no_label(space):
+    assert standing([of_noise(np.arange(space))], space).tolist() == list(range(space))
+    assert standing([], space).tolist() == standing([], 10**6).tolist() == []
+
+
+def test_noise_is_given_up_again():
+    """After many tasks of new noise no more labels stand than may."""
+    releases = [of_noise(np.arange(400 * t, 400 * (t + 1)), t) for t in range(10)]
+    found = standing(releases, 10**6)
+    assert STANDING <= len(found) <= STANDING + 10
+    assert len(np.unique(found // 400)) == 10  # of every task: not the first ones alone
+
+
+def test_labels_beyond_doubt_stand_for_good():
+    """One strong block, then noise in a hundred tasks, among thousands of others."""
+    draw = np.random.default_rng(5)
+    releases = [release([7], np.full((1, WIDTH), 4 * NOISE))]
+    releases += [release([7], NOISE * draw.standard_normal((1, WIDTH))) for _ in range(100)]
+    releases += [of_noise(np.arange(10, 6_000))]
+    assert 7 in standing(releases, 10**6)
+
+
+def test_thin_labels_stand_by_their_sum_over_tasks():
+    """Ten blocks, none of them stronger than the noise of thousands of others."""
+    thin = np.full((1, WIDTH), 0.9 * NOISE)
+    others = of_noise(np.arange(10, 6_000))
+    assert 7 not in standing([release([7], thin), others], 10**6)
+    assert 7 in standing([*[release([7], thin)] * 10, others], 10**6)
+
+
+def test_releases_of_huge_spaces_are_bounded():
+    """Task after task: as many blocks as stand, the new noise, and no more; whatever the size of the space."""
+    space = 10_000
+    model = ContinualClassifier(
+        labels=PublicLabels([f"c{i}" for i in range(space)]),
+        learner=Cosine(),
+        budget=Budget(epsilon=1.0, delta=1e-5),
+        noise=NoiseSource.seeded(4),
+    )
+    x = np.random.default_rng(1).standard_normal((40, 16))
+    for t in range(6):
+        model.learn_task(x, ["c5"] * 40, name=f"task {t}")
+    sizes = [len(made.parameters["rows"]) for made in model.releases]
+    assert 200 < sizes[0] < 400
+    assert all(size < STANDING + 400 for size in sizes)
+    assert sizes[-1] > STANDING
+
+
+def test_labels_that_do_not_stand_cannot_win_and_cost_nothing():
+    """A label that was given up is learned, but not combined; where all labels have blocks none is given up."""
+    strong = np.eye(1, WIDTH) * 50 * NOISE
+    releases = [release([3], strong), of_noise(np.arange(10, 3_010))]
+    combined = []
+
+    def counting(blocks):
+        combined.append(len(blocks.sums))
+        return denoise.total(blocks)
+
+    space = LabelSpace(tuple(range(20_000)))
+    scorer = Sums(counting).scorer(releases, space)
+    assert combined == [STANDING]
+    assert 3 in scorer.rows
+    assert len(scorer.rows) + len(scorer.rest) == 3_001
+    everything = [of_noise(np.arange(3_000))]
+    assert len(Sums(counting).scorer(everything, LabelSpace(tuple(range(3_000)))).rows) == 3_000
