@@ -16,6 +16,7 @@ from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import GaussianSum
 from reticent.lab.baselines.sequential import Desai, Naive
 from reticent.labels import LabelSpace
+from reticent.memory import remembered
 from reticent.privacy import events
 from reticent.released.release import Release
 from reticent.sensitive.task import Task
@@ -296,6 +297,52 @@ def test_broken_learners_fail(learner, sentence):
 def test_labels_from_the_data_fail(learner, policy, sentence):
     with pytest.raises(AssertionError, match=sentence):
         check_learner(learner, policies=[policy])
+
+
+@pytest.mark.parametrize("recurring", [None, True])
+def test_learners_with_memory_pass(recurring):
+    check_learner(rt.Cosine(), memory=rt.Memory(vault="nowhere", horizon=4, recurring=recurring))
+
+
+@dataclass(frozen=True)
+class Forgets(Twin):
+    """Says that it remembers, and draws independent noise."""
+
+    remembers: bool = True
+
+    def learn_task(self, task, policy, **others):
+        gate, known = others["gate"], others["known"]
+        task, event = gate.admit(task), policy.sums(gate.budget)
+        permit = gate.spend(event, task=task.name)
+        exact = sum_by_label(task.inputs, task.labels, known=known, count_weight=0.0)
+        sums = permit.draw(GaussianSum(event), exact.known).astype(np.float32)
+        rows = np.arange(len(sums), dtype=np.int32)
+        return permit.release(parameters={"rows": rows, "sums": sums, "noise": np.ones(len(sums), np.float32)})
+
+
+@dataclass(frozen=True)
+class OtherEpoch(Twin):
+    """Pays for an epoch that is not the vault's."""
+
+    remembers: bool = True
+
+    def learn_task(self, task, policy, **others):
+        gate = others["gate"]
+        event = remembered(replace(gate.memory.epoch, number=2), policy, gate.budget)
+        return gate.spend(event, task=gate.admit(task).name).release(parameters={})
+
+
+@pytest.mark.parametrize(
+    ("learner", "sentence"),
+    [
+        (Forgets(), "does not draw a row of its epoch"),
+        (OtherEpoch(), "the epoch that the vault of this model is for"),
+        (Twin(), "does not say that it remembers"),
+    ],
+)
+def test_learners_that_forget_fail(learner, sentence):
+    with pytest.raises(AssertionError, match=sentence):
+        check_learner(learner, policies=PUBLIC, memory=rt.Memory(vault="nowhere", horizon=4))
 
 
 def test_the_unbroken_twin_passes():

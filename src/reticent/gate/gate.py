@@ -67,7 +67,7 @@ class Gate:
         self, ledger: Ledger, noise: NoiseSource | None = None, *, private: bool = True, memory: "Kept | None" = None
     ) -> None:
         self._ledger = ledger
-        self.memory = memory
+        self._memory = memory
         self._noise = NoiseSource.from_os() if noise is None else noise
         self._private = private
         self._admitted: set[str] = set()
@@ -86,6 +86,11 @@ class Gate:
     def private(self) -> bool:
         """False if noise comes from a seeded source, or if nothing that is drawn here can be private."""
         return self._private and self._noise.private
+
+    @property
+    def memory(self) -> "Kept | None":
+        """What a model with memory has kept of the tasks before in its epoch; sensitive. None without memory."""
+        return self._memory
 
     def admit(self, task: "Task") -> "Task":
         """Returns at most as many examples of each person as the budget says; before that they cannot be read."""

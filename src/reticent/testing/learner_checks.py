@@ -11,10 +11,13 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.budget import Budget
+from reticent.gate.epochs import Kept
 from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
+from reticent.gate.remembered import Entry
 from reticent.labels import LabelSpace
+from reticent.memory import Epoch, Memory, first_epoch
 from reticent.numerics.rows import take
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
 from reticent.privacy import events
@@ -47,6 +50,7 @@ def check_learner(
     make_task: MakeTask = features_task,
     encoder: Encode | None = None,
     budget: Budget | None = None,
+    memory: Memory | None = None,
 ) -> None:
     """Checks that a learner keeps the protocol: it spends before it draws, and only noisy values follow the data.
 
@@ -55,6 +59,7 @@ def check_learner(
       - Each broken twin fails, with its own message.    test_broken_learners_fail
       - So do values without noise, and features that depend on other rows.    test_values_without_noise_fail,
                                                                   test_features_that_depend_on_other_rows_fail
+      - With memory, so do learners that forget or that keep another epoch.    test_learners_that_forget_fail
 
     What it checks, under each policy:
       - A ledger that refuses stops the task before any noise is drawn.
@@ -69,6 +74,7 @@ def check_learner(
       - Features depend on their own example alone, to the bit, where an encoder makes them.
       - The learner is a frozen value, and is the same value after a task.
       - Its rule turns one and two releases into one score per example and label.
+      - With memory: it says `remembers`, draws rows of the epoch that it is given, and keeps each with a new key.
 
     Args:
         learner: The learner.
@@ -76,6 +82,7 @@ def check_learner(
         make_task: From labels and a name to a task with one example of each label.
         encoder: What the learner needs to read the inputs.
         budget: What it may spend; (1, 1e-6) by default. The chance of a false alarm is about its delta.
+        memory: Checks it in an epoch of memory; there is no vault, and none is made.
 
     Example:
         >>> from reticent import Cosine
@@ -84,7 +91,9 @@ def check_learner(
     settings = getattr(type(learner), "__dataclass_params__", None)
     _require(settings is not None and settings.frozen, "The learner must be a frozen dataclass.")
     for policy in policies:
-        suite = _LearnerSuite(learner, policy, make_task, encoder, budget or Budget(epsilon=1.0, delta=1e-6))
+        given = budget or Budget(epsilon=1.0, delta=1e-6)
+        epoch = None if memory is None else first_epoch(memory, given)
+        suite = _LearnerSuite(learner, policy, make_task, encoder, given, epoch)
         before = suite.fields()
         suite.check_order()
         suite.check_spends()
@@ -94,6 +103,7 @@ def check_learner(
         suite.check_unusable_examples()
         suite.check_noise()
         suite.check_rule()
+        suite.check_memory()
         _require(suite.fields() == before, "The learner changes while it learns: state belongs in its releases.")
 
 
@@ -121,6 +131,11 @@ class _LearnerSuite:
     make_task: MakeTask
     encoder: Encode | None
     budget: Budget
+    epoch: Epoch | None
+
+    def gate(self, ledger: Ledger, noise: NoiseSource | None = None, entries: Sequence[Entry] = ()) -> Gate:
+        """A gate, in an epoch of memory with these entries if there is one."""
+        return Gate(ledger, noise, memory=None if self.epoch is None else Kept(self.epoch, tuple(entries)))
 
     @property
     def public(self) -> LabelSpace:
@@ -132,7 +147,7 @@ class _LearnerSuite:
 
     def learn(self, task: Task, *, gate: Gate | None = None, past: Past = ()) -> Release:
         """Learns one task, and checks that its release might be published."""
-        gate = gate or Gate(Ledger.create(None, self.budget))
+        gate = gate or self.gate(Ledger.create(None, self.budget))
         known = Model(self.public, self.learner.rule, tuple(past)).labels
         try:
             release = self.learner.learn_task(
@@ -147,7 +162,7 @@ class _LearnerSuite:
         source, ledger = _Watched(seed=None), _Refusing.create(None, self.budget)
         refused = False
         try:
-            self.learn(self.make_task(self.everyone, "task"), gate=Gate(ledger, source))
+            self.learn(self.make_task(self.everyone, "task"), gate=self.gate(ledger, source))
         except errors.BudgetExceeded:
             refused = True
         _require(not source.asked, "Noise is drawn before it is paid for.")
@@ -156,7 +171,7 @@ class _LearnerSuite:
     def check_spends(self) -> None:
         for noise in (NoiseSource.from_os(), NoiseSource.seeded(1)):
             with Ledger.create(None, self.budget) as ledger:
-                release = self.learn(self.make_task(self.everyone, "task"), gate=Gate(ledger, noise))
+                release = self.learn(self.make_task(self.everyone, "task"), gate=self.gate(ledger, noise))
                 spends = ledger.statement().spends
             _require({spend.task for spend in spends} == {release.task} == {"task"}, "The task's name is not kept.")
             _require(release.private is noise.private, "The release does not say whether its noise is private.")
@@ -233,16 +248,33 @@ class _LearnerSuite:
             _require(finite, f"Parameters are not finite after {name}.")
 
     def check_rule(self) -> None:
-        past: list[Release] = []
+        past, ledger, kept = list[Release](), Ledger.create(None, self.budget), list[Entry]()
         test = self.make_task(_LABELS, "test")
         for name in ("first", "second"):
-            past.append(self.learn(self.make_task(self.everyone, name), past=past))
+            gate = self.gate(ledger if self.epoch else Ledger.create(None, self.budget), entries=kept)
+            past.append(self.learn(self.make_task(self.everyone, name), gate=gate, past=past))
+            kept += [entry for entry in [gate.entry_of(past[-1])] if entry is not None]
             model = Model(self.public, self.learner.rule, tuple(past))
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 scores = model.scores(test.inputs, self.encoder)
             _require(scores.shape == (len(_LABELS), len(model.labels)), "The rule has not one score for each label.")
             _require(not np.isnan(scores).any(), "The rule's scores are not numbers.")
+
+    def check_memory(self) -> None:
+        """Rows of one epoch, each kept, with a key of its own."""
+        if self.epoch is None:
+            return
+        _require(getattr(self.learner, "remembers", False) is True, "The learner does not say that it remembers.")
+        ledger, past, kept = Ledger.create(None, self.budget), list[Release](), list[Entry]()
+        for name in ("first", "second", "third"):
+            gate = self.gate(ledger, entries=kept)
+            past.append(self.learn(self.make_task(self.everyone[:: _EACH // 4], name), gate=gate, past=past))
+            mine = isinstance(past[-1].event, events.Remembered)
+            entry = gate.entry_of(past[-1])
+            _require(mine and entry is not None, "The learner does not draw a row of its epoch: it forgets.")
+            kept += [] if entry is None else [entry]
+        _require(len({entry.key for entry in kept}) == len(kept), "Noise of two tasks has the same key.")
 
     @property
     def everyone(self) -> tuple[str, ...]:
