@@ -131,6 +131,18 @@ def test_a_label_declared_public_while_pending_drops_what_it_had(place):
     assert model.classes_.tolist() == ["a"]
 
 
+def test_an_epoch_has_one_centre(place):
+    """Its rows hold sums of earlier tasks: they must be seen from where those were."""
+    model = model_in(place, budget=rt.Budget(epsilon=8.0, delta=1e-5))
+    for name in ("march", "april"):
+        model.learn_task(X.repeat(30, axis=0) + 1, np.repeat(Y, 30), name=name)
+    vaults.rotate(place / "vault")
+    for name in ("may", "june"):
+        model.learn_task(X.repeat(30, axis=0) + 1, np.repeat(Y, 30), name=name)
+    march, april, may, june = (release.parameters["centre"].tolist() for release in model.releases)
+    assert march == april != may == june
+
+
 def test_a_seeded_task_marks_the_epoch(place):
     """Its rows are published again with every task that follows."""
     model = model_in(place)
