@@ -20,6 +20,7 @@ from reticent.numerics.progress import Bar
 Features = npt.NDArray[np.float32]
 Attachment = Callable[[], contextlib.AbstractContextManager[object]]
 CACHE_FILE = "features.sqlite"  # what learning keeps in the cache folder
+_ENDS = 16  # more than a tokenizer adds at the ends of a text
 NO_MEMORY = "The machine has too little memory for one batch of this model."
 
 
@@ -117,7 +118,9 @@ class Encoder:
     def reads_whole(self, text: str) -> bool:
         """Returns whether no part of a public text is cut off."""
         longest, tokens = self.backend.longest, self.backend.tokens
-        if longest is None or tokens is None or 2 * len(text.encode()) < longest:  # a token has a byte or more
+        if longest is None or tokens is None:
+            return True
+        if text.isascii() and len(text) + _ENDS <= longest:  # a token has a character or more
             return True
         with errors.silenced():
             return tokens(text) <= longest
