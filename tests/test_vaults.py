@@ -350,6 +350,37 @@ def test_vaults_and_models_lie_apart(place):
         rt.load(place / "model", vault=place / "link").learn_task(X, Y, name="april")
 
 
+def test_a_model_that_is_there_is_loaded(place):
+    learned(place, "march")
+    with pytest.raises(errors.InvalidValue, match="holds a model already"):
+        model_in(place).learn_task(X, Y, name="april")
+
+
+@pytest.mark.posix
+def test_a_model_behind_a_link_finds_its_vault(place):
+    (place / "disk").mkdir()
+    learned(place / "disk", "march")
+    (place / "link").symlink_to(place / "disk" / "model")
+    rt.load(place / "link").learn_task(X, Y, name="april")
+    assert tasks_of(place / "disk" / "model") == ["march", "april"]
+
+
+@pytest.mark.posix
+def test_a_forked_child_leaves_the_vault_alone(place):
+    model = learned(place, "march")
+    with model.directory.writer() as gate:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            with contextlib.suppress(errors.LedgerError):
+                gate.spend(epoch_of(model.releases[0]), task="april")
+                status = 2
+            os._exit(0 if status == 1 else status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    model.learn_task(X, Y, name="april")
+    assert len(entries(place / "vault")) == 2
+
+
 def test_what_memory_is_not_made_for_is_refused_before_anything_is_made(place):
     memory = rt.Memory(vault=place / "vault")
     many = rt.PublicLabels([f"label {n}" for n in range(2_001)])

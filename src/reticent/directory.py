@@ -313,7 +313,7 @@ class Directory:
         if self._process != os.getpid() and self.path is not None:
             if self._ledger is not None:
                 self._ledger.close()
-            self._ledger, self._gate = None, None
+            self._ledger, self._gate, self._vault = None, None, None
             self._mutex, self._thread, self._process = threading.Lock(), 0, os.getpid()
 
     @contextlib.contextmanager

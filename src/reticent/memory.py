@@ -95,14 +95,14 @@ class Epoch:
     recurring: bool | None
 
     def memory(self, model: Path, given: Path | None) -> Memory:
-        """Returns what the user asked for, with the vault where it is said to be.
+        """Returns what the user asked for, with the vault where it is said to be; "not stored" if nobody says it.
 
         Args:
             model: The model's folder.
             given: Where the user says that the vault is.
         """
-        place = model.parent / (self.place or "../vault")[3:] if given is None else given
-        return Memory(vault=place, horizon=self.horizon, recurring=self.recurring)
+        stored = "not stored" if self.place is None else model.parent / self.place.removeprefix("../")
+        return Memory(vault=stored if given is None else given, horizon=self.horizon, recurring=self.recurring)
 
     @property
     def correlation(self) -> Correlation:

@@ -82,7 +82,8 @@ def where(epoch: Epoch, model: Path, given: Path | None) -> Path:
             "Where the vault is was not stored, because its path would tell about this machine. Say it: "
             "load(path, vault=...), or --vault."
         )
-    return _real(model.parent / str(epoch.place)[3:] if given is None else given)
+    stored = _real(model).parent / str(epoch.place).removeprefix("../")
+    return _real(stored if given is None else given)
 
 
 def refuse_overlap(vault: Path, model: Path) -> None:
@@ -115,6 +116,10 @@ def first(memory: Memory, model: str | os.PathLike[str] | None, policy: Policy, 
     vault = Path(memory.vault)
     refuse_overlap(vault, Path(model))
     with explained(vault):
+        if (Path(model) / LEDGER).exists():
+            raise errors.InvalidValue(
+                f"{model} holds a model already. Continue with load(path), or choose another path."
+            )
         if (vault / FILE_NAME).exists():
             raise errors.InvalidValue(
                 f"{vault} holds a vault already, of another model perhaps. Choose another folder."

@@ -39,6 +39,7 @@ NOT_WHOLE = "is not a whole vault. Try again; if it stays so, begin a new epoch:
 _SIDE_FILES = ("-journal", "-wal", "-shm")
 _MOST_BYTES, _LONGEST_VALUE = 1 << 40, 1000 * MEGABYTE
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_OF_OTHERS: list[sqlite3.Connection] = []  # kept open: closing one could drop what its process has written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +85,7 @@ class Vault:
     """
 
     def __init__(self, connection: sqlite3.Connection, file: Path) -> None:
-        self._db, self._file = connection, file
+        self._db, self._file, self._process = connection, file, os.getpid()
         self.about = self._read_about()
 
     def __repr__(self) -> str:
@@ -146,8 +147,11 @@ class Vault:
                 raise
 
     def close(self) -> None:
-        """Closes the file."""
-        self._db.close()
+        """Closes the file; a forked child leaves that to the process that opened it, as SQLite asks."""
+        if self._process == os.getpid():
+            self._db.close()
+        else:
+            _OF_OTHERS.append(self._db)
 
     def __enter__(self) -> Self:
         return self
