@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent.gate import grid, label_sums
-from reticent.gate.epochs import Kept, is_of
 from reticent.gate.gate import Gate, Permit
 from reticent.gate.mechanisms import GaussianSum, JointGaussian, SelectLabels
 from reticent.gate.sparse import ALL_KEPT, SparseGaussian, SparseSums, kept_share
@@ -17,7 +16,7 @@ from reticent.labels import Label, LabelSpace
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy import events
 from reticent.released import denoise
-from reticent.released.centre import CENTRE, centre_of, centred, next_centre
+from reticent.released.centre import CENTRE, centred, next_centre
 from reticent.released.common import Direction, common_direction, mirrored
 from reticent.released.evidence import by_evidence
 from reticent.released.model import Encode, learned_rows
@@ -85,7 +84,7 @@ class Cosine:
         """Releases the noisy sums of known labels, and new labels as the policy says."""
         task = gate.admit(task)
         features = encoded(task.inputs, encoder, past)
-        features, name = self._placed(features, policy, known, encoder, past, gate.memory)
+        features, name = self._placed(features, policy, known, encoder, past)
         if gate.memory is not None:
             return stream_rows(features, task, policy, known, gate, gate.memory, past, name)
         if isinstance(policy, PublicLabels):
@@ -116,11 +115,11 @@ class Cosine:
         known: LabelSpace,
         encoder: Encode | None,
         past: Past,
-        memory: Kept | None,
     ) -> tuple[npt.NDArray[Any], Name]:
         """Returns features as seen from the centre of this task, and what its release holds of names and centre.
 
-        Rows of an epoch of memory hold sums of earlier tasks, so all of them have the centre of the first one.
+        With memory too a task has its own: it follows from releases, whatever is pending, so noise covers it as before;
+        `evidence` brings the tasks of an epoch, which are added up in its rows, to one frame.
         """
         name: Name = no_names
         width = features.shape[1]
@@ -130,8 +129,7 @@ class Cosine:
             return features, name  # of huge spaces, what examples have in common tells which labels have any
         learned = [release for release in past if "sums" in release.parameters]
         first = name(known, learned_rows(past)).get(NAMES, np.zeros((0, width)))
-        mine = [] if memory is None else [release for release in learned if is_of(release.event, memory.epoch)]
-        centre = centre_of(mine[0], width) if mine else next_centre(learned, first, width)
+        centre = next_centre(learned, first, width)
         return centred(features, centre), lambda labels, rows: {CENTRE: centre, **name(labels, rows)}
 
 
