@@ -10,13 +10,15 @@ import reticent as rt
 from reticent import errors
 from reticent.gate.mechanisms import SelectLabels
 from reticent.gate.noise import NoiseSource
+from reticent.gate.remembered import RememberedSums
 from reticent.gate.step import NoisySteps
-from reticent.lab.attack import exact, games, stream_games, training_games, whole_games
+from reticent.lab.attack import exact, games, memory_games, stream_games, training_games, whole_games
 from reticent.lab.attack.replay import Silent
 from reticent.privacy import accounting, events, selection
 from reticent.sensitive.task import Task
-from reticent.testing import check_learner, check_mechanism
-from tests.assurance import planted
+from reticent.testing import check_learner, check_mechanism, check_memory
+from reticent.testing.memory_checks import Remembering
+from tests.assurance import planted, planted_memory
 from tests.assurance.part import Part
 
 CHECKS = ("gate", "check_learner", "check_mechanism", "exact law", "replay", "games", "one run")
@@ -72,6 +74,16 @@ def sound_checks(trials: int) -> dict[str, Check]:
         "games of labels": lambda: played_labels(select, trials),
         "steps": lambda: steps_game(NoisySteps, trials),
         "one run": lambda: one_training(NoiseSource.from_os()),
+        "check_memory": lambda: fails(check_memory),
+        **{
+            f"{name} of an epoch for {n} task(s)": check
+            for n in (1, 2)
+            for name, check in memory_checks(RememberedSums, epoch(n), trials).items()
+            if name != "check_mechanism"
+        },
+        "the law of gathered labels": lambda: wrong(
+            memory_games.gathered(epoch(1, count_weight=0.2), 2 * BUDGET.delta / 20)
+        ),
         "replay of released labels": lambda: wrong(whole_games.replay_sums(rt.Cosine(), rt.ReleasedLabels(), BUDGET)),
     }
 
@@ -93,6 +105,22 @@ def twins(trials: int) -> Iterator[Planted]:
     yield Planted("a feature that depends on its batch", mixing_checks())
     yield Planted("training without noise", {"one run": lambda: one_training(Silent()), "games": silent_steps})
     yield Planted("training with half the noise", {"games": lambda: steps_game(half, trials), "replay": half_replay})
+    yield from memory_twins(trials)
+
+
+def memory_twins(trials: int) -> Iterator[Planted]:
+    """Yields every mistake about memory between tasks."""
+    once, twice = epoch(1), epoch(2)
+    yield Planted("other data at a burned place", burned_checks())
+    yield Planted("one key for all tasks", memory_checks(planted_memory.OneKey, once, trials))
+    yield Planted("noise on the inverse side, on a grid", memory_checks(planted_memory.InverseSide, once))
+    yield Planted("noise rounded on the coarse grid", memory_checks(planted_memory.CoarseNoise, once, trials))
+    yield Planted("gamma forgotten", memory_checks(planted_memory.without_gamma, once, trials))
+    yield Planted("gamma of single columns", memory_checks(planted_memory.of_single_columns, twice, trials))
+    yield Planted("exposure without the union", {"exact law": without_union})
+    yield Planted("only labels present now looked at", {"check_mechanism": caught(planted_memory.PresentOnly)})
+    yield Planted("looks since the first appearance", {"check_mechanism": caught(planted_memory.SinceFirst)})
+    yield Planted("one ledger event per task", {"exact law": one_event_per_task})
 
 
 # --- checks: each says whether something is wrong
@@ -136,6 +164,51 @@ def split_checks() -> dict[str, Check]:
         "check_learner": lambda: fails(lambda: check_learner(rt.Cosine(), policies=[policy])),
         "exact law": lambda: accounting.delta(spent, BUDGET.epsilon) > BUDGET.delta,
     }
+
+
+def epoch(tasks_per_person: int, **others: Any) -> events.Remembered:
+    """An epoch of three tasks with much correlation, so that little is needed to see what is wrong with it."""
+    budget = replace(BUDGET, tasks_per_person=tasks_per_person)
+    return accounting.remembered(budget, epoch=1, eighths=4, horizon=3, **others)
+
+
+def memory_checks(mechanism: Any, event: events.Remembered, trials: int | None = None) -> dict[str, Check]:
+    """What can be asked about a mechanism with memory."""
+    stream, n = Remembering(event, ("a", "b"), mechanism), event.tasks_per_person
+    found: dict[str, Check] = {
+        "check_mechanism": caught(mechanism),
+        "exact law": lambda: wrong(memory_games.moved("", stream, event, BUDGET.delta, tasks_per_person=n)),
+    }
+    if trials is not None:
+        found["games"] = lambda: wrong(
+            memory_games.play(event, BUDGET.delta, trials=min(trials, 4_000), mechanism=mechanism)
+        )
+    return found
+
+
+def caught(mechanism: Any) -> Check:
+    """Whether the suite for memory fails."""
+    return lambda: fails(lambda: check_memory(mechanism))
+
+
+def burned_checks() -> dict[str, Check]:
+    """What can be asked about a stream that publishes one place twice."""
+    event = epoch(1)
+    stream = planted_memory.BurnedTwice(event, ("a", "b"))
+    return {"exact law": lambda: wrong(memory_games.moved("", stream, event, BUDGET.delta))}
+
+
+def without_union() -> bool:
+    """Five looks, each with the chance of all."""
+    drawn, said = planted_memory.without_union(epoch(1, count_weight=0.2), BUDGET.delta / 20)
+    return wrong(memory_games.gathered(drawn, 2 * BUDGET.delta / 20, claimed=said))
+
+
+def one_event_per_task() -> bool:
+    """The maximum over tasks, each by the noise of its own row."""
+    event = epoch(1)
+    said = events.Gaussian(noise_multiplier=event.noise)
+    return wrong(memory_games.moved("", Remembering(event, ("a", "b")), said, BUDGET.delta))
 
 
 def mixing_checks() -> dict[str, Check]:

@@ -79,3 +79,89 @@ def test_an_epoch_ends_at_its_horizon():
         learn(short, [[], []])
     assert grid.SCALE * 256 == FINE
     assert PUBLIC.horizon > short.horizon
+
+
+class Asked(NoiseSource):
+    """Notes what was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(seed=0)
+        self.asked: list[tuple[int, float, int]] = []
+
+    def rounded_gaussians(self, keys, sigma, width):
+        self.asked.append((len(keys), sigma, width))
+        return super().rounded_gaussians(keys, sigma, width)
+
+
+def test_an_empty_task_is_a_row_like_any_other():
+    """Of public labels nothing that is asked for, and no shape, depends on the examples."""
+    known, found = ("a", "b"), []
+    for labels in ([], ["a"], ["a", "b", "a", "unheard of"]):
+        rng = Asked()
+        mechanism = RememberedSums(PUBLIC, LabelSpace(known))
+        drawn = mechanism(StreamSums(task(labels, known, 0.0), (), 1), rng=rng)
+        found.append((drawn.place, drawn.known.shape, drawn.vectors.shape, drawn.earlier.shape, rng.asked))
+        assert (drawn.known != 0).all()
+    assert found[0] == found[1] == found[2]
+    assert found[0][-1][0] == (2, PUBLIC.noise * FINE, WIDTH)
+
+
+def test_rows_are_exact_for_many_examples():
+    """2^33 examples of one label in one task, as many as sums are exact for, and the same again."""
+    many = 1 << 33
+    sums = label_sums.LabelSums(
+        np.array([[many * grid.SCALE, -many * grid.SCALE, 7]]),
+        (),
+        np.zeros(0, np.int64),
+        np.zeros((0, 3), np.int64),
+        0.0,
+    )
+    mechanism = RememberedSums(events.Remembered(noise_multiplier=1e-12, epoch=1, horizon=12), LabelSpace(("a",)))
+    first = mechanism(StreamSums(sums, (), 1), rng=NoiseSource.from_os())
+    second = mechanism(StreamSums(sums, (first.entry,), 2), rng=NoiseSource.from_os())
+    c = [int(x) for x in mechanism.event.correlation.coefficients[:2]]
+    assert first.known[0].tolist() == [c[0] * many * 2**20, -c[0] * many * 2**20, c[0] * 7]
+    assert second.known[0].tolist() == [sum(c) * many * 2**20, -sum(c) * many * 2**20, sum(c) * 7]
+
+
+def test_looks_are_exact_for_many_examples():
+    """Products of weights and noisy counts exceed 64 bits: they are whole numbers of any size."""
+    many = 1 << 33
+    counts, vectors = np.array([many, 1]), np.zeros((2, 1), np.int64)
+    sums = label_sums.LabelSums(np.zeros((0, 1), np.int64), ("common", "rare"), counts, vectors, 0.2)
+    past: list[Entry] = []
+    for t in range(3):
+        drawn = RememberedSums(GATHERED, LabelSpace(()))(StreamSums(sums, past, t), rng=NoiseSource.from_os())
+        assert "common" in drawn.released
+        past.append(drawn.entry)
+
+
+def test_published_noise_is_the_noise_that_was_looked_at():
+    """Rows in retrospect are drawn again from the same keys; other epochs, tasks and labels have other noise."""
+    rng, known = NoiseSource.from_os(), LabelSpace(())
+    loud = events.Remembered(noise_multiplier=2.0, epoch=1, horizon=12, count_weight=0.2, deviations=1.0)
+    many = task(["a", "b"] * 400)
+    first = RememberedSums(loud, known)(StreamSums(many, (), 1), rng=rng)
+    again = RememberedSums(loud, known)(StreamSums(many, (first.entry,), 2), rng=rng)
+    assert first.released == again.released == ("a", "b")
+    assert (again.earlier[:, 0] == first.vectors).all()
+    other = RememberedSums(events.Remembered(**{**vars(loud), "epoch": 2}), known)
+    assert not (other(StreamSums(many, (first.entry,), 2), rng=rng).earlier[:, 0] == first.vectors).any()
+    noise = first.vectors - 256 * first.entry.sums[:, 1:]
+    assert len(np.unique(noise)) == noise.size
+
+
+def test_a_task_that_was_never_published_leaves_nothing_behind():
+    """Its row and column leave the matrix: what follows is what would have been without it."""
+    seen, past = learn(QUIET, [["a"], ["a", "b"], ["b"]], known=("a", "b"))
+    without = RememberedSums(QUIET, LabelSpace(("a", "b")))
+    drawn = without(StreamSums(task(["b"], ("a", "b")), (past[0],), 3), rng=NoiseSource.from_os())
+    assert drawn.place == 2
+    c = QUIET.correlation.coefficients
+    assert (drawn.known[0] == c[1] * past[0].sums[0, 1:]).all()
+    assert not (drawn.known == seen[2].known).all()
+
+
+def test_sums_for_another_weight_are_refused():
+    with pytest.raises(errors.InvalidValue, match="count weight of the mechanism"):
+        RememberedSums(PUBLIC, LabelSpace(("a",)))(StreamSums(task([], ("a",)), (), 1), rng=NoiseSource.from_os())

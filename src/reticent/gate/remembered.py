@@ -97,6 +97,18 @@ class RememberedSums:
     known, and its rows are published from row 1 on. The noise of a row and label is a function of the task's key, so
     that what was looked at is what is published.
 
+    Guarantees (one label per example, add or remove one person):
+      - All rows of the epoch together move by at most gamma, on a grid that all data share.
+                                                  test_memory_costs_what_its_event_says, test_two_rows_on_a_small_grid
+      - A pending label with one example becomes known with chance at most p1, whatever lies before and after it; after
+        equal noisy rows nothing else depends on it.
+                            test_pending_labels_cost_at_most_their_claim, test_broken_memory_fails
+      - When a label becomes known follows its law.                        test_labels_become_known_by_their_law
+      - An empty task runs the same code and draws for every known label.  test_an_empty_task_is_a_row_like_any_other
+      - One declared public while it was pending is published like one that never had an example.
+                                                   test_labels_that_become_public_are_published_like_absent_ones
+      - Rows are exact for up to 2^33 examples; beyond 2^35, not.         test_rows_are_exact_for_many_examples
+
     Args:
         event: What the whole epoch costs.
         known: The labels that are known, in public order.

@@ -38,7 +38,8 @@ def chance(event: Remembered) -> float:
     to delta in any composition, too.
 
     Guarantees (one example of one person, add or remove it):
-      - p1 adds to the delta of the Gaussian.            test_an_epoch_costs_one_gaussian_and_its_looks
+      - delta is at least the exact one, and the larger of the two terms is not.
+                      test_pending_labels_cost_at_most_their_claim, test_the_maximum_is_too_little_for_pending_labels
 
     >>> f"{chance(Remembered(noise_multiplier=4.0, horizon=12, epoch=1, count_weight=0.2, deviations=5.48)):.2g}"
     '4.9e-07'

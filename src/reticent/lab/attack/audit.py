@@ -17,13 +17,15 @@ from reticent.budget import Budget
 from reticent.encoders.adapters import film, last_layer
 from reticent.encoders.encoder import Encoder
 from reticent.gate.mechanisms import SelectLabels
-from reticent.lab.attack import exact, stream_games, training_games, whole_games
+from reticent.lab.attack import exact, memory_games, stream_games, training_games, whole_games
 from reticent.lab.attack.games import CONSISTENT, LARGE_EPSILON, VIOLATED, Result
 from reticent.labels import Taxonomy
+from reticent.memory import Epoch, remembered
 from reticent.numerics.progress import Bar
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
-from reticent.privacy import accounting, events, selection
+from reticent.privacy import accounting, correlation, events, selection
 from reticent.privacy.count_weights import default_count_weight
+from reticent.released import settings as stored_settings
 from reticent.released import store
 from reticent.released.model import Encode
 from reticent.sensitive import learners
@@ -108,7 +110,8 @@ def audit_model(path: str | os.PathLike[str], *, trials: int | None = None) -> A
         encoder = settings["encoder"]
         through = learner.adapter is None and encoder is not None and encoder["digest"] is not None
         learner = replace(learner, adapter=film if through else learner.adapter)
-    return audit(learner, policy, Budget.from_json(settings["budget"]), trials=trials)
+    epoch = stored_settings.epoch_of(settings)
+    return audit(learner, policy, Budget.from_json(settings["budget"]), trials=trials, epoch=epoch)
 
 
 def audit(
@@ -119,6 +122,7 @@ def audit(
     encoder: Encode | None = None,
     trials: int | None = None,
     name: str = "configuration",
+    epoch: Epoch | None = None,
 ) -> Audit:
     """Computes and plays everything that a label policy and a learner allow.
 
@@ -126,6 +130,7 @@ def audit(
       - What is within its claim is consistent, except with chance ALPHA a game.     test_configurations_are_consistent
       - Half the noise, and labels taken from the data, are detected.                test_broken_learners_are_detected
       - Every learner that ships is audited by its kind, in each of its modes.    test_every_kind_of_learner_is_audited
+      - So is memory between tasks.                                               test_epochs_are_audited
 
     Args:
         learner: Any learner. What is none of ours is played as whole streams, one canary each.
@@ -134,6 +139,7 @@ def audit(
         encoder: For features that `replay` reads: what depends on other rows shows there.
         trials: As in `audit_model`.
         name: What is audited.
+        epoch: Of the memory between tasks, if there is one: then its streams are computed and played.
 
     Example:
         >>> audit(Cosine(), PublicLabels(["a"]), Budget(epsilon=1.0, delta=1e-5), trials=100).verdict
@@ -142,7 +148,10 @@ def audit(
     if trials is not None:
         errors.whole("trials", trials, at_least=8)
     kind = next((plays for one, plays in PLAYED.items() if type(learner) is one), _own)
-    plays = list(kind(learner, policy, budget, encoder, trials))
+    if epoch is None:
+        plays = list(kind(learner, policy, budget, encoder, trials))
+    else:
+        plays = list(memory_games.plays(remembered(epoch, policy, budget), budget.delta, trials=trials or _MANY))
     notes = [_LARGE] * (budget.epsilon >= LARGE_EPSILON)
     notes += [_TINY] * (isinstance(learner, PeftEnsemble) and _adapts(learner))
     results: list[Result] = []
@@ -207,6 +216,8 @@ def mechanisms(budget: Budget, *, trials: int | None = None) -> Iterator[Result]
         "noisy accuracy": accuracy_event(budget, epsilon),
         "private selection": whole_games.best_of_runs(budget),
     }
+    if budget.tasks_per_person <= correlation.MOST_TASKS_PER_PERSON:
+        found["sums with memory"] = accounting.remembered(budget, epoch=1)
     for name, event in found.items():
         yield exact.exact(name, event, delta)
     yield whole_games.play_best(budget, trials=trials or _WHOLE)

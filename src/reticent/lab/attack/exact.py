@@ -94,6 +94,8 @@ def _one(event: events.Event) -> Curve:
     match event:
         case events.Gaussian(noise_multiplier=noise, examples_per_person=m):
             return gaussian(m / noise)
+        case events.Remembered():
+            return gaussian(event.examples_per_person * _first_columns(event) / event.noise)
         case events.JointGaussian() | events.LabelCounts():
             return _joint(event)
         case events.LabelledTraining(counts=counts, training=training):
@@ -105,6 +107,12 @@ def _one(event: events.Event) -> Curve:
             return _composed([event])
         case _:
             raise errors.UnsupportedEvent(f"No exact law of {type(event).__name__} is known. Add a case.")
+
+
+def _first_columns(event: events.Remembered) -> float:
+    """How far a person in the first tasks of an epoch moves all of its rows."""
+    c, n = event.correlation.coefficients / 256, min(event.tasks_per_person, event.horizon)
+    return float(np.linalg.norm([sum(c[t - s] for s in range(min(n, t + 1))) for t in range(event.horizon)]))
 
 
 def gaussian(mu: float) -> Curve:
@@ -178,7 +186,7 @@ def _composed(parts: Iterable[events.Event]) -> Curve:
         match part:
             case events.Gaussian(noise_multiplier=noise) | events.JointGaussian(noise_multiplier=noise):
                 squares += (part.examples_per_person / noise) ** 2
-            case events.LabelCounts(noise_multiplier=noise):
+            case events.LabelCounts(noise_multiplier=noise) | events.Remembered(noise_multiplier=noise):
                 squares += (part.examples_per_person / noise) ** 2
             case events.DpSgd(noise_multiplier=noise, rate=1.0, steps=times):
                 squares += times / noise**2

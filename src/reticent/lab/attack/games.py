@@ -186,7 +186,7 @@ def gaussians(event: events.Event) -> Callable[[float], events.Event] | None:
         match part:
             case events.Gaussian() | events.DpSgd() | events.LabelSelection():
                 parts.append(part)
-            case events.JointGaussian() | events.LabelCounts():
+            case events.JointGaussian() | events.LabelCounts() | events.Remembered():
                 m = part.examples_per_person
                 parts.append(events.Gaussian(noise_multiplier=part.noise_multiplier, examples_per_person=m))
             case events.LabelledTraining():
