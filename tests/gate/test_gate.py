@@ -11,12 +11,14 @@ import pytest
 
 from reticent import Budget, LabelSpace, errors
 from reticent.gate import gate as gates
+from reticent.gate.epochs import Kept
 from reticent.gate.gate import Gate, Permit, RunPermit, drawn_by
 from reticent.gate.grid import SCALE
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import CountLabels, GaussianSum, SelectLabels
 from reticent.gate.noise import NoiseSource
 from reticent.gate.step import NoisySteps
+from reticent.memory import Epoch
 from reticent.privacy import accounting, events, renyi
 from reticent.released.release import Release
 from reticent.sensitive.head import HeadGradients
@@ -42,6 +44,23 @@ def gate(ledger) -> Gate:
 
 def gradients() -> HeadGradients:
     return HeadGradients(np.ones((3, 2), np.float32), np.zeros(3, np.int64), 2)
+
+
+def test_a_writer_learns_one_task_with_memory():
+    """Two tasks of one writer would both have the sums of those before, in one place of the epoch."""
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    epoch = Epoch(number=1, vault="0" * 32, place=None, eighths=2, horizon=3, recurring=None)
+    event = accounting.remembered(budget, epoch=1, horizon=3)
+    gate = Gate(Ledger.create(None, budget), memory=Kept(epoch, ()))
+    for other in (replace(event, epoch=2), replace(event, eighths=1), replace(event, horizon=4)):
+        with pytest.raises(errors.NotPaidFor, match="epoch that the vault of this model is for"):
+            gate.spend(other, task="march")
+    gate.spend(event, task="march")
+    for task in ("march", "april"):
+        with pytest.raises(errors.NotPaidFor, match="learns one task with memory"):
+            gate.spend(event, task=task)
+    with pytest.raises(errors.NotPaidFor, match="epoch that the vault of this model is for"):
+        Gate(Ledger.create(None, budget)).spend(event, task="march")
 
 
 def test_permits_draw_what_was_paid_for(gate, ledger):

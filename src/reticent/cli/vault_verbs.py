@@ -36,8 +36,8 @@ def show(vault: Vault, model: Owner = None, as_json: AsJson = False) -> None:
 def rotate(vault: Vault, model: Owner = None, as_json: AsJson = False) -> None:
     """End the epoch of a model's memory and begin the next one with a new vault. Nothing is spent.
 
-    What the vault remembers is deleted: labels that are not known yet start anew, and noise of later tasks no longer
-    cancels that of earlier ones. Releases and known labels stay.
+    What the vault in this folder remembers is deleted: labels that are not known yet start anew, and noise of later
+    tasks no longer cancels that of earlier ones. Releases and known labels stay.
 
     Example: `reticent vault rotate vault/`
     """
@@ -47,4 +47,5 @@ def rotate(vault: Vault, model: Owner = None, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps({"epoch": epoch.number, "horizon": epoch.horizon}, indent=2))
         return
-    tell(f"Epoch {epoch.number} begins, for at most {epoch.horizon} tasks. The vault of the one before is gone.")
+    tell(f"Epoch {epoch.number} begins, for at most {epoch.horizon} tasks, with a new vault in {vault}.")
+    tell("A vault of the epoch before that lies elsewhere is of no use any more: delete it.")

@@ -40,6 +40,7 @@ class Gate:
     Guarantees:
       - A permit is given after its spend is durable, and draws nothing else.    test_permits_draw_what_was_paid_for
       - A release that no permit made is not published.                          test_releases_come_from_permits
+      - With memory it pays for one task, of the epoch of the vault.           test_a_writer_learns_one_task_with_memory
       - Once closed, and in a forked child, it spends and draws nothing.
                      test_a_closed_gate_spends_and_draws_nothing, test_a_forked_child_loses_and_doubles_nothing
       - What cannot be compiled is refused before the spend.             test_what_cannot_be_compiled_is_not_paid_for
@@ -160,13 +161,13 @@ class Gate:
         self._open = False
 
     def _refuse_other_epoch(self, event: Event, task: str) -> None:
-        """Refuses a spend on a task of an epoch that is not the vault's, or beside another spend on the task."""
+        """Refuses a spend on an epoch that is not the vault's, and a second one: both would have the same place."""
         if not any(isinstance(part, events.Remembered) for part in leaves(event)):
             return
         if self.memory is None or not self.memory.pays_for(event):
             raise errors.NotPaidFor("Expected an event of the epoch that the vault of this model is for.")
-        if any(permit.task == task for permit in self._permits):  # one entry, one release
-            raise errors.NotPaidFor(f"Task {task!r} of a model with memory is paid for once, by one spend.")
+        if any(permit.task == task or isinstance(permit.event, events.Remembered) for permit in self._permits):
+            raise errors.NotPaidFor("A writer learns one task with memory, paid for by one spend. Open another writer.")
 
     def _refuse_if_closed(self) -> None:
         if not self._open:
