@@ -19,21 +19,14 @@ def matrix(c: Correlation) -> np.ndarray:
     return whole
 
 
-# THEORY section 10, table "n = 1, 8-bit C": gamma^2 at horizons 12, 60, 120; information at horizon 12 after 1, 3, 6
-# and 12 tasks, and at horizon 120 after 12, 60 and 120.
-@pytest.mark.parametrize(
-    ("eighths", "squares", "short", "long"),
-    [
-        (1, (1.03, 1.03, 1.03), (0.97, 1.20, 1.40, 1.65), (1.64, 2.43, 2.93)),
-        (2, (1.14, 1.16, 1.17), (0.88, 1.33, 1.81, 2.52), (2.45, 5.39, 7.60)),
-        (3, (1.38, 1.51, 1.55), (0.73, 1.35, 2.13, 3.49), (3.10, 10.2, 17.0)),
-        (4, (1.85, 2.37, 2.59), (0.54, 1.22, 2.25, 4.31), (3.08, 14.9, 29.6)),
-    ],
-)
-def test_table_of_gamma_and_information(eighths, squares, short, long):
-    assert [round(Correlation(eighths, h).gamma() ** 2, 2) for h in (12, 60, 120)] == list(squares)
-    assert [round(Correlation(eighths, 12).information(t), 2) for t in (1, 3, 6, 12)] == list(short)
-    assert [float(f"{Correlation(eighths, 120).information(t):.3g}") for t in (12, 60, 120)] == list(long)
+def test_table_of_gamma_and_information(golden):
+    for row in golden["memory"]:
+        eighths = row["eighths"]
+        short, long = Correlation(eighths, 12), Correlation(eighths, 120)
+        assert [round(Correlation(eighths, h).gamma() ** 2, 2) for h in (12, 60, 120)] == row["squares"]
+        assert [round(short.information(t), 2) for t in (1, 3, 6, 12)] == row["after_1_3_6_12_of_12"]
+        assert [float(f"{long.information(t):.3g}") for t in (12, 60, 120)] == row["after_12_60_120_of_120"]
+    assert [row["eighths"] for row in golden["memory"]] == [1, 2, 3, 4]
 
 
 def test_a_quarter_needs_no_declared_horizon():

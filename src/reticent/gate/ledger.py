@@ -212,9 +212,9 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
 
     def _refuse_other_epoch(self, event: Event) -> None:
         """Memory: an epoch has one noise and matrix and no more rows than places; an earlier one gets no more."""
-        spends = (spend.event for spend in self._account.spends.values() if spend.voided is None)
-        rows = [row for spent in spends for row in accounting.split(spent)[0].elements()]
         for epoch in accounting.split(event)[0]:
+            spends = (spend.event for spend in self._account.spends.values() if spend.voided is None)
+            rows = [row for spent in spends for row in accounting.split(spent)[0].elements()]
             mine = [row for row in rows if row.epoch == epoch.epoch]
             if any(row.epoch > epoch.epoch for row in rows) or any(row != epoch for row in mine):
                 raise errors.LedgerError(

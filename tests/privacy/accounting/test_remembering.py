@@ -147,6 +147,14 @@ def test_epochs_without_a_proof_are_refused(budget, weight, sentence):
         accounting.remembered(budget, epoch=1, count_weight=weight)
 
 
+def test_looks_need_the_deviations_of_the_theory(golden):
+    for row in golden["memory_deviations"]:
+        event = accounting.remembered(BUDGET, epoch=1, horizon=row["horizon"], count_weight=0.2)
+        assert event.deviations == pytest.approx(row["value"], abs=row["tolerance"])
+        more = event.noise_multiplier / accounting.gaussian_sigma(BUDGET) - 1
+        assert more == pytest.approx(0.003, abs=5e-4)  # "costs 0.3 % of sigma"
+
+
 # --- so far
 
 
