@@ -335,6 +335,26 @@ def test_a_locked_vault_is_refused(place, monkeypatch):
     model.learn_task(X, Y, name="april")
 
 
+@pytest.mark.posix
+def test_two_processes_share_a_vault_in_turns(place):
+    """Each opens model and vault anew: every task has a place of its own."""
+    learned(place, "march")
+    children = []
+    for who in ("one", "two"):
+        children.append(os.fork())
+        if children[-1] == 0:
+            status = 1
+            with contextlib.suppress(Exception):
+                for task in range(3):
+                    rt.load(place / "model").learn_task(X, Y, name=f"{who} {task}")
+                status = 0
+            os._exit(status)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0]
+    releases = rt.load(place / "model").releases
+    assert [release.parameters["place"].tolist() for release in releases] == [[n] for n in range(1, 8)]
+    assert len({entry.key for entry in entries(place / "vault")}) == 7
+
+
 def test_vaults_and_models_lie_apart(place):
     for vault, model in (("model/vault", "model"), ("vault", "vault/model"), ("same", "same")):
         memory = rt.Memory(vault=place / vault)
