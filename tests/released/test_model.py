@@ -39,6 +39,7 @@ def model_of(rule: Sums | Ensemble) -> Model:
         if isinstance(rule, Ensemble):
             weight = (5 * np.eye(3)).astype(np.float32)
             parameters = {"rows": parameters["rows"], "head.weight": weight, "head.bias": np.ones(3, np.float32)}
+            parameters |= {"head.noise": np.array([0.1, 0.01], np.float32), "head.decoy": np.zeros(3, np.float32)}
         new = Release(task=f"{t}", labels=LabelSpace(()), parameters=parameters, event=events.Public(), private=True)
         releases.append(new)
     return Model(SPACE, rule, tuple(releases))

@@ -16,6 +16,7 @@ from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import STANDS_OUT, CountLabels
 from reticent.gate.noise import NoiseSource
 from reticent.privacy import accounting, events
+from reticent.released.aggregate import argmax, pooled
 from reticent.sensitive.task import Task
 from reticent.sensitive.training import Engine
 from tests.conftest import ALPHA
@@ -240,6 +241,7 @@ def test_paper_mode_is_the_papers():
         ({"learning_rate": -1.0}, "learning_rate > 0"),
         ({"epochs": 0}, "epochs >= 1"),
         ({"decoys": -1}, "decoys >= 0"),
+        ({"decoys": 1}, "at least 2 decoys"),
     ],
 )
 def test_peft_refuses(settings, sentence):
@@ -254,6 +256,26 @@ def test_film_needs_an_encoder_and_says_so_before_it_spends():
     assert model.statement().spends == ()
 
 
+def test_labels_that_come_back_add_up():
+    """Thirty examples of a label in each of eight tasks: no head knows it well, all of them together do."""
+    draw = np.random.default_rng(5)
+    centres = draw.normal(size=(10, 64))
+
+    def part(each: int) -> tuple[np.ndarray, list[int]]:
+        labels = np.repeat(np.arange(10), each)
+        return (centres[labels] + 2 * draw.normal(size=(len(labels), 64))).astype(np.float32), labels.tolist()
+
+    accuracy = {}
+    months, test = [part(12) for _ in range(8)], part(60)
+    for rule in (argmax, pooled):
+        learner = rt.PeftEnsemble(task_size=120, epochs=8, aggregate=rule)
+        model = classifier(rt.PublicLabels(range(10)), learner, noise=NoiseSource.seeded(3))
+        for t, month in enumerate(months):
+            model.learn_task(*month, name=f"month {t}")
+        accuracy[rule] = model.score(*test)
+    assert accuracy[pooled] > accuracy[argmax] + 0.05
+
+
 # --- through an encoder
 
 
@@ -266,7 +288,7 @@ def tiny(width: int = 8) -> Any:
 
 
 @needs_torch
-@pytest.mark.parametrize("adapter", [None, film, lora(rank=2, modules=["0", "3"])])
+@pytest.mark.parametrize("adapter", [film, lora(rank=2, modules=["0", "3"])])
 def test_peft_trains_through_an_encoder(adapter, tmp_path):
     encoder = tiny()
     learner = rt.PeftEnsemble(adapter=adapter, task_size=600, learning_rate=0.02, epochs=6)
@@ -276,7 +298,7 @@ def test_peft_trains_through_an_encoder(adapter, tmp_path):
     assert model.learn_task(*data(["a", "b"], 300), name="march").score(x[:100], y[:100]) > 0.8
     model.learn_task(*data(["c", "d"], 300), name="april")
     names = set(model.releases[0].parameters)
-    assert any(name.startswith("lora." if adapter and adapter != film else "film.") for name in names)
+    assert any(name.startswith(f"{adapter.name}.") for name in names)
     again = rt.load(tmp_path / "m", encoder=encoder)
     assert (again.predict(x) == model.predict(x)).all()
 
@@ -294,11 +316,23 @@ def test_adapters_are_refused_before_anything_is_spent():
 
 @needs_torch
 def test_a_release_holds_adapter_and_head_alone():
-    model = classifier(learner=rt.PeftEnsemble(task_size=100, epochs=1), encoder=tiny())
+    model = classifier(learner=rt.PeftEnsemble(adapter=film, task_size=100, epochs=1), encoder=tiny())
     model.learn_task(*data(["a", "b"], 50), name="march")
     (release,) = model.releases
     sizes = {name: value.size for name, value in release.parameters.items()}
-    assert sizes == {"rows": 4, "film.1.weight": 16, "film.1.bias": 16, "head.weight": 32, "head.bias": 4}
+    adapter, decoys = {"film.1.weight": 16, "film.1.bias": 16}, {"head.noise": 2, "head.decoy": 8}
+    assert sizes == {"rows": 4, "head.weight": 32, "head.bias": 4, **adapter, **decoys}
+
+
+@needs_torch
+def test_the_last_layer_is_trained_unless_earlier_tasks_have_an_adapter():
+    """A model of reticent 0.1 was trained through its encoder without being told to, and goes on like that."""
+    assert rt.PeftEnsemble().resolved(tiny()).adapter == last_layer
+    old = rt.PeftEnsemble.from_json({**rt.PeftEnsemble(task_size=40).to_json(), "adapter": None, "aggregate": "argmax"})
+    began = classifier(learner=replace(old, adapter=film, epochs=1), encoder=tiny())
+    began.learn_task(*data(["a"], 20), name="march")
+    assert old.resolved(tiny(), began.releases).adapter == film
+    assert old.resolved(tiny(), classifier().learn_task(*data(["a"], 20), name="march").releases).adapter == last_layer
 
 
 @needs_torch

@@ -13,12 +13,13 @@ from reticent.encoders.adapters import Adapter, Film, LastLayer, Lora, features_
 from reticent.encoders.encoder import Encoder
 from reticent.labels import LabelSpace
 from reticent.numerics.rows import scaled
-from reticent.released.aggregate import AGGREGATES, Aggregate, Logits, argmax
+from reticent.released.aggregate import AGGREGATES, Aggregate, Logits, argmax, pooled
+from reticent.released.heads import BIAS, DECOY, NOISE, ROWS, WEIGHT, weighed
 from reticent.released.model import Encode, Floats, Scorer, features_of, learned_rows
-from reticent.released.naming import NAMED, NAMES
+from reticent.released.naming import NAMED, NAMES, names_of
 from reticent.released.release import Release
 
-WEIGHT, BIAS, ROWS = "head.weight", "head.bias", "rows"
+_BESIDE = (WEIGHT, BIAS, ROWS, NOISE, DECOY, NAMED, NAMES)  # what a release holds that is no adapter's
 _ADAPTERS: dict[str, type[Film | LastLayer | Lora]] = {"film": Film, "last_layer": LastLayer, "lora": Lora}
 
 
@@ -43,13 +44,16 @@ class Ensemble:
     def scorer(self, releases: Sequence[Release], labels: LabelSpace) -> Scorer:
         """Returns the classifier over the labels that any head knows."""
         members = [release.parameters for release in releases if ROWS in release.parameters]
-        rows = learned_rows(releases)
+        rows, heads = learned_rows(releases), members
+        if self.aggregate is pooled:
+            adapted = any(map(adapter_values, members))  # their features are not those that names have
+            heads = weighed(members, rows, None if adapted else names_of(releases))
         return Scorer(
             rows,
             np.zeros(0, np.int64),
             float("-inf"),
             partial(self._embed, members=members),
-            partial(self._score, members=members, rows=rows),
+            partial(self._score, members=heads, rows=rows),
         )
 
     def _embed(self, inputs: Any, encoder: Encode | None, members: Sequence[Mapping[str, Any]]) -> Floats:
@@ -92,8 +96,8 @@ class Ensemble:
 
 
 def adapter_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a release holds beside its head and the names of labels."""
-    return {name: value for name, value in parameters.items() if name not in (WEIGHT, BIAS, ROWS, NAMED, NAMES)}
+    """Returns what a release holds beside its head and the names of labels: the values of an adapter."""
+    return {name: value for name, value in parameters.items() if name not in _BESIDE}
 
 
 def adapter_to_json(adapter: Adapter) -> dict[str, Any] | None:

@@ -9,7 +9,8 @@ import numpy as np
 from reticent import errors
 from reticent.numerics.rows import norms
 from reticent.privacy import events
-from reticent.released.ensemble import BIAS, ROWS, WEIGHT, adapter_values
+from reticent.released.ensemble import adapter_values
+from reticent.released.heads import BIAS, DECOY, NOISE, ROWS, WEIGHT
 from reticent.released.model import Model
 from reticent.released.naming import NAMED, NAMES
 from reticent.released.release import Release
@@ -68,6 +69,11 @@ def refuse_other_rule(model: Model, stored: Mapping[str, Any], given: Mapping[st
             f"Expected a learner whose releases are combined by the rule {kind!r}, as those of this model are; "
             f"got {other!r}. Start a new model for another kind of learner."
         )
+    if other == "ensemble" and given.get("aggregate") == "pooled" and not all(NOISE in arrays for arrays in learned):
+        raise errors.InvalidValue(
+            "Expected a learner with another aggregate: heads of this model were trained without decoys, which pooling "
+            "needs. Pass aggregate=argmax, as it had, or start a new model."
+        )
     needed = "adapter" if any(map(adapter_values, learned)) else "length"
     if kind == "ensemble" and stored.get(needed) != json.loads(json.dumps(given.get(needed))):
         raise errors.InvalidValue(
@@ -104,7 +110,7 @@ def _is_of(rule: str | None, parameters: Mapping[str, Any], width: int | None, l
             return False
         one, many = parameters[_NOISE], parameters[_SUMS]
     else:
-        if not {ROWS, WEIGHT, BIAS} <= set(parameters):
+        if not {ROWS, WEIGHT, BIAS} <= set(parameters) or not _decoys_fit(parameters, width):
             return False
         one, many = parameters[BIAS], parameters[WEIGHT]
     count = len(parameters[ROWS])
@@ -115,6 +121,16 @@ def _is_of(rule: str | None, parameters: Mapping[str, Any], width: int | None, l
         and _names_fit(parameters, width, labels)
         and (rule != "sums" or (_centre_fits(parameters, width) and _places_fit(parameters, width, labels)))
     )
+
+
+def _decoys_fit(parameters: Mapping[str, Any], width: int | None) -> bool:
+    """What a head's decoys say, where it had any: two deviations, and a mean."""
+    if NOISE not in parameters and DECOY not in parameters:
+        return True
+    if NOISE not in parameters or DECOY not in parameters:
+        return False
+    noise = parameters[NOISE]
+    return noise.shape == (2,) and bool((noise >= 0).all()) and parameters[DECOY].shape == (width,)
 
 
 def _names_fit(parameters: Mapping[str, Any], width: int | None, labels: int) -> bool:

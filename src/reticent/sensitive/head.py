@@ -9,7 +9,7 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.gate.step import Block, Floats, Ints, OuterProducts, Parameters
 from reticent.numerics.rows import norms
-from reticent.released.ensemble import BIAS, WEIGHT
+from reticent.released.heads import BIAS, WEIGHT
 
 _LEAST_EXPONENT = 900  # smaller features are zero; 2^900 is a float
 _PIECE = 1024  # rows in memory at a time

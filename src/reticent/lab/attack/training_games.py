@@ -32,7 +32,7 @@ from reticent.lab.attack.games import Result, judge
 from reticent.lab.attack.replay import Arrays, replay
 from reticent.lab.attack.single_run import Bits, one_run
 from reticent.privacy import accounting, events
-from reticent.released.ensemble import WEIGHT
+from reticent.released.heads import WEIGHT
 from reticent.sensitive.learners.peft import PeftEnsemble, gradients_of, prepared
 from reticent.sensitive.training import Training
 

@@ -20,7 +20,8 @@ from reticent.policies import Policy, PublicLabels
 from reticent.privacy import accounting, events
 from reticent.privacy.events import Event
 from reticent.released import denoise
-from reticent.released.ensemble import ROWS, Ensemble
+from reticent.released.ensemble import Ensemble
+from reticent.released.heads import ROWS
 from reticent.released.model import Encode
 from reticent.released.release import Past, Release
 from reticent.released.sums import Sums
@@ -162,7 +163,7 @@ class OracleHeads:
         at = label_sums.places(task.labels, everything.row)
         rows = np.unique(at[at >= 0])
         places = np.where(at >= 0, np.searchsorted(rows, at), -1)
-        parameters = fit(learner, inputs, places, len(rows), encoder, training, permit, decoys=learner.decoys)
+        parameters = fit(learner, inputs, places, len(rows), encoder, training, permit)
         return permit.release(labels=new, parameters={ROWS: rows.astype(np.int32), **parameters})
 
 

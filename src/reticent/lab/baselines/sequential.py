@@ -19,7 +19,9 @@ from reticent.numerics.progress import Bar
 from reticent.numerics.rows import take
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy import events
-from reticent.released.ensemble import ROWS, Ensemble
+from reticent.released.aggregate import argmax
+from reticent.released.ensemble import Ensemble
+from reticent.released.heads import ROWS
 from reticent.released.model import Encode, Scorer
 from reticent.released.release import Past, Release
 from reticent.sensitive.learners.peft import PeftEnsemble, gradients_of, prepared, refuse_untrainable
@@ -37,7 +39,7 @@ class Latest:
 
     def scorer(self, releases: Sequence[Release], labels: LabelSpace) -> Scorer:
         """Returns the last model."""
-        return self.inner.scorer(releases[-1:], labels)
+        return replace(self.inner, aggregate=argmax).scorer(releases[-1:], labels)
 
     def to_json(self) -> dict[str, Any]:
         """Returns a rule that `load` refuses: this is for experiments."""

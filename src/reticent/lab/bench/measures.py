@@ -1,6 +1,6 @@
 """Measures of a learned stream: accuracy after each task, under each aggregation, labels released, what was spent."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +15,10 @@ from reticent.lab.data.streams import Stream
 from reticent.lab.evaluation import AccuracyMatrix
 from reticent.privacy import events, selection
 from reticent.privacy.events import Event
-from reticent.released.aggregate import AGGREGATES, Aggregate, Logits, argmax
+from reticent.released.aggregate import AGGREGATES, argmax, pooled
 from reticent.released.ensemble import Ensemble
-from reticent.released.model import Model
+from reticent.released.heads import NOISE
+from reticent.released.model import Floats, Model
 
 _MEASURED_AT_EVERY_TASK = 20_000  # labels; above, only after the last task: each measure goes through all of them
 
@@ -57,8 +58,8 @@ def measured(
     at = np.array([stream.homes.get(label, -1) for label in truth.tolist()])
     values = np.full((run.tasks, run.tasks), np.nan)
     answers, overall = np.zeros(0, dtype=object), [np.nan] * run.tasks
-    logits = _logits(model, inputs)
-    for t, answers in _answers(model, inputs, logits):
+    embedded = _embedded(model, inputs)
+    for t, answers in _answers(model, inputs, embedded):
         right = answers == truth.astype(object)
         if run.labels.startswith("remap-"):
             right = right & np.isin(truth, model.classes_.astype(str))
@@ -72,7 +73,7 @@ def measured(
         "matrix": [[None if np.isnan(v) else float(v) for v in row] for row in values],
         "curve": [None if np.isnan(v) else float(v) for v in matrix.after_each_task],
         "overall": [None if np.isnan(v) else float(v) for v in overall],  # on the test data of all tasks
-        "aggregations": _by_aggregation(model, logits, truth),
+        "aggregations": _by_aggregation(model, embedded, truth),
         "known": len(set(model.classes_.tolist()) & set(np.unique(data.labels).tolist())),
     }
     if run.labels.startswith("remap-"):
@@ -81,19 +82,14 @@ def measured(
 
 
 def _answers(
-    model: ContinualClassifier,
-    inputs: Any,
-    logits: Sequence[Logits],
+    model: ContinualClassifier, inputs: Any, embedded: Floats | None
 ) -> Iterator[tuple[int, npt.NDArray[np.object_]]]:
     """Yields the answers after each task; after the last alone where the label space is huge."""
     full = model.directory.model
     rule = full.rule
-    if isinstance(rule, Ensemble | Latest):
+    if embedded is not None and isinstance(rule, Ensemble | Latest):
         for t in range(len(full.releases)):
-            if isinstance(rule, Latest):
-                yield t, full.names(_best(logits[t : t + 1], rule.inner.aggregate))
-            else:
-                yield t, full.names(_best(logits[: t + 1], rule.aggregate))
+            yield t, full.names(_best(rule, full, slice(t if isinstance(rule, Latest) else 0, t + 1), embedded))
         return
     part = Model(full.public, rule)
     for t, release in enumerate(full.releases):
@@ -102,38 +98,34 @@ def _answers(
             yield t, part.names(part.top(inputs, model.encoder, 1)[0][:, 0])
 
 
-def _logits(model: ContinualClassifier, inputs: Any) -> list[Logits]:
-    """Returns what each task's head says of the test data: computed once, however often it is aggregated."""
+def _embedded(model: ContinualClassifier, inputs: Any) -> Floats | None:
+    """Returns what heads read of the test data: computed once, however often it is scored. None for other rules."""
     full = model.directory.model
     rule = full.rule.inner if isinstance(full.rule, Latest) else full.rule
     if not isinstance(rule, Ensemble):
-        return []
-    embedded = rule.scorer(full.releases, full.labels).embed(inputs, model.encoder)
-    alone = replace(rule, aggregate=argmax)
-    logits = []
-    for t, release in enumerate(full.releases):
-        scorer = alone.scorer([release], full.labels)
-        mine = embedded[:, t : t + 1] if embedded.ndim == 3 else embedded
-        empty = np.zeros((len(mine), 0), np.float32)
-        logits.append(Logits(scorer.rows, scorer.score(mine) if len(scorer.rows) else empty))
-    return logits
+        return None
+    return replace(rule, aggregate=argmax).scorer(full.releases, full.labels).embed(inputs, model.encoder)
 
 
-def _best(logits: Sequence[Logits], merge: Aggregate) -> npt.NDArray[np.int64]:
-    """Returns the row of the best label of each example; -1 where no head knows any."""
-    rows = np.unique(np.concatenate([model.rows for model in logits]))
-    if not len(rows):
-        return np.full(len(logits[0].values), -1, dtype=np.int64)
-    best: npt.NDArray[np.int64] = rows[merge(logits, rows).argmax(axis=1)]
+def _best(rule: Ensemble | Latest, full: Model, tasks: slice, embedded: Floats) -> npt.NDArray[np.int64]:
+    """Returns the row of the best label of each example by the heads of some tasks; -1 where they know none."""
+    scorer = rule.scorer(full.releases[tasks], full.labels)
+    if not len(scorer.rows):
+        return np.full(len(embedded), -1, dtype=np.int64)
+    mine = embedded[:, tasks] if embedded.ndim == 3 else embedded
+    best: npt.NDArray[np.int64] = scorer.rows[scorer.score(mine).argmax(axis=1)]
     return best
 
 
-def _by_aggregation(model: ContinualClassifier, logits: Sequence[Logits], truth: Strings) -> dict[str, float]:
-    """Returns the final accuracy of an ensemble under each aggregation function."""
+def _by_aggregation(model: ContinualClassifier, embedded: Floats | None, truth: Strings) -> dict[str, float]:
+    """Returns the final accuracy of an ensemble under each aggregation function that its heads allow."""
     full = model.directory.model
-    if not isinstance(full.rule, Ensemble):
+    if embedded is None or not isinstance(full.rule, Ensemble):
         return {}
-    return {name: _mean(full.names(_best(logits, merge)) == truth) for name, merge in AGGREGATES.items()}
+    rules = {name: replace(full.rule, aggregate=merge) for name, merge in AGGREGATES.items()}
+    if not all(NOISE in release.parameters for release in full.releases):
+        del rules[pooled.__name__]
+    return {name: _mean(full.names(_best(rule, full, slice(None), embedded)) == truth) for name, rule in rules.items()}
 
 
 def _with_parents(

@@ -18,9 +18,11 @@ from reticent.numerics.progress import Bar
 from reticent.numerics.rows import scaled
 from reticent.policies import Policy
 from reticent.privacy import accounting, events
-from reticent.released.aggregate import Aggregate, argmax
-from reticent.released.ensemble import BIAS, ROWS, WEIGHT, Ensemble, adapter_from_json, adapter_to_json, adapter_values
+from reticent.released.aggregate import Aggregate, argmax, pooled
+from reticent.released.ensemble import Ensemble, adapter_from_json, adapter_to_json, adapter_values
+from reticent.released.heads import BIAS, LEAST_DECOYS, ROWS, WEIGHT, of_decoys
 from reticent.released.model import Encode
+from reticent.released.naming import Name, Naming, no_names
 from reticent.released.optimizers import Adam
 from reticent.released.release import Past, Release
 from reticent.sensitive.gradients import AdapterGradients
@@ -49,20 +51,21 @@ class PeftEnsemble:
       - A head has no row for a public label that does not stand out, beyond 2,000 labels.
                                                                                 test_peft_heads_stay_small
 
-    Everything here is public. Where a setting is None, public facts decide: the adapter is `film` where the encoder
-    can be trained through, else `last_layer`; see `resolved`.
+    Everything here is public. Where a setting is None, public facts decide; see `resolved`.
 
     Args:
-        adapter: `film`, `last_layer`, `lora(...)` or your own.
-        aggregate: How the models' logits become scores: `argmax`, `median`, `entropy` or your own.
+        adapter: `film`, `last_layer`, `lora(...)` or your own; `last_layer` by default.
+        aggregate: How the models' logits become scores: `pooled`, `argmax`, `median`, `entropy` or your own. By default
+            `pooled` for heads alone, and the paper's `argmax` where every task has features of its own.
         task_size: About how many examples a task has; divides noisy sums. A guess that is far off never costs privacy.
         epochs: How often an example is seen, on average.
         rate: Chance that a step sees an example.
         learning_rate: Of Adam.
         clip_norm: Most that one example may add to a step.
         length: Features are scaled to this length before the head reads them, where the adapter is `last_layer`.
-        decoys: Rows of a head that no example has, left out of the release. A head over the labels of its task alone
-            learns to tell these from each other; beside decoys it also learns to reject inputs of other tasks.
+        decoys: Rows of a head that no example has; a release has their mean and their spread. A head over the labels of
+            its task alone learns to tell these from each other; beside decoys it also learns to reject inputs of other
+            tasks. They show how much noise a row has, which `pooled` needs.
         tuning: How these settings were chosen; printed in the privacy statement.
         engine: Speed alone.
         calibrate: From what else a task spends, the budget, rate and steps to a training within it. The ledger refuses
@@ -74,7 +77,7 @@ class PeftEnsemble:
     """
 
     adapter: Adapter | None = None
-    aggregate: Aggregate = argmax
+    aggregate: Aggregate | None = None
     task_size: int = 1_000
     epochs: int | None = None
     rate: float | None = None
@@ -89,6 +92,14 @@ class PeftEnsemble:
     def __post_init__(self) -> None:
         errors.set_whole(self, "task_size", at_least=1)
         errors.set_whole(self, "decoys", at_least=0)
+        if self.aggregate is None:
+            alone = self.adapter is None or self.adapter == last_layer
+            object.__setattr__(self, "aggregate", pooled if alone else argmax)
+        if self.aggregate is pooled and self.decoys < LEAST_DECOYS:
+            raise errors.InvalidValue(
+                f"Expected at least {LEAST_DECOYS} decoys to pool heads: they show how much noise a head has. Pass "
+                "more decoys, or aggregate=argmax."
+            )
         if self.epochs is not None:
             errors.set_whole(self, "epochs", at_least=1)
         for name, most in (("rate", math.nextafter(1, 2)), ("learning_rate", math.inf), ("clip_norm", math.inf)):
@@ -107,23 +118,28 @@ class PeftEnsemble:
         **settings: Any,
     ) -> "PeftEnsemble":
         """The paper's: FiLM, zero head, 40 epochs of Adam, argmax. It tunes rate, learning rate and clipping norm."""
-        fixed = {"adapter": film, "epochs": 40, "length": None, "decoys": 0}
+        fixed = {"adapter": film, "aggregate": argmax, "epochs": 40, "length": None, "decoys": 0}
         return cls(rate=rate, learning_rate=learning_rate, clip_norm=clip_norm, **{**fixed, **settings})
 
     @property
     def rule(self) -> Ensemble:
         """Heads and adapters, aggregated."""
-        return Ensemble(film if self.adapter is None else self.adapter, self.aggregate, self.length)
+        return Ensemble(film if self.adapter is None else self.adapter, self.aggregate or argmax, self.length)
 
-    def resolved(self, encoder: Encode | None) -> "PeftEnsemble":
+    def resolved(self, encoder: Encode | None, past: Past = ()) -> "PeftEnsemble":
         """Returns the learner with every setting that public facts decide filled in.
+
+        The adapter is `last_layer`, but `film` for a model whose earlier tasks have it: in reticent 0.1 it was the
+        default of encoders that can be trained through. On CLINC150 with MiniLM at epsilon 8 the last layer has 91.4 %
+        in 12 seconds, FiLM 87.3 % in 2,273.
 
         Few large steps suit noise: each fifth of the data is a batch. A head on features of length 10 has gradients
         above the clipping norm of 1, so each example counts the same, and little of it is lost on the bias.
         """
         adapter = self.adapter
         if adapter is None:
-            adapter = film if isinstance(encoder, Encoder) and encoder.backend.module is not None else last_layer
+            began = any(adapter_values(release.parameters) for release in past if WEIGHT in release.parameters)
+            adapter = film if began else last_layer
         alone = adapter == last_layer
         return replace(
             self,
@@ -154,18 +170,21 @@ class PeftEnsemble:
         self, task: Task, policy: Policy, *, known: LabelSpace, encoder: Encode | None, gate: Gate, past: Past = ()
     ) -> Release:
         """Releases labels as the policy says, then trains an adapter and a head on their examples."""
-        learner = self.resolved(encoder)
+        learner = self.resolved(encoder, past)
         refuse_untrainable(learner.adapter, encoder, past)
         task = gate.admit(task)
         inputs = prepared(learner, task.inputs, encoder, past)
+        name: Name = no_names
+        if learner.adapter == last_layer and learner.aggregate is pooled:  # what else reads no names
+            name = Naming.of_known(policy, encoder, known, past, width=inputs.shape[1]).arrays
         rate, steps = learner.rate or 1.0, learner.steps
         cost = task_cost(policy, known, gate.budget, rate=rate, steps=steps, calibrate=learner.calibrate)
         learner.training(cost.training)  # refuses settings that cannot be trained with
         permit = gate.spend(cost.event, task=task.name)
         places, rows, new = cost.labels(policy, task.labels, known, permit)
-        decoys = 0 if cost.counts is None else learner.decoys  # a head over all labels has rows enough without examples
-        parameters = fit(learner, inputs, places, len(rows), encoder, cost.training, permit, decoys=decoys)
-        return permit.release(labels=new, parameters={ROWS: rows.astype(np.int32), **parameters})
+        parameters = fit(learner, inputs, places, len(rows), encoder, cost.training, permit)
+        named = name(known.union(new), rows)
+        return permit.release(labels=new, parameters={ROWS: rows.astype(np.int32), **parameters, **named})
 
     def to_json(self) -> dict[str, Any]:
         """Returns the learner as plain JSON values."""
@@ -223,16 +242,14 @@ def fit(
     encoder: Encode | None,
     event: events.DpSgd,
     permit: Permit,
-    *,
-    start: dict[str, npt.NDArray[np.float32]] | None = None,
-    decoys: int = 0,
 ) -> dict[str, npt.NDArray[np.float32]]:
     """Trains a head, and an adapter where there is one, on prepared inputs; settings are resolved."""
-    gradients = gradients_of(learner, inputs, places, classes + decoys, encoder)
+    gradients = gradients_of(learner, inputs, places, classes + learner.decoys, encoder)
     with Bar("Training") as bar:
         settings = learner.training(event)
-        trained = train(gradients, settings, permit, engine=learner.engine, progress=bar.show, start=start)
-    return {**trained, WEIGHT: trained[WEIGHT][:classes], BIAS: trained[BIAS][:classes]}
+        trained = train(gradients, settings, permit, engine=learner.engine, progress=bar.show)
+    decoys = of_decoys(trained[WEIGHT][classes:]) if learner.decoys >= LEAST_DECOYS else {}
+    return {**trained, WEIGHT: trained[WEIGHT][:classes], BIAS: trained[BIAS][:classes], **decoys}
 
 
 def gradients_of(

@@ -13,7 +13,7 @@ from reticent.labels import LabelSpace
 from reticent.numerics.rows import take
 from reticent.policies import PublicLabels
 from reticent.privacy import events
-from reticent.released.ensemble import ROWS
+from reticent.released.heads import ROWS
 from reticent.released.model import Encode, Model
 from reticent.released.release import Release
 from reticent.sensitive.learners.learner import encoded
