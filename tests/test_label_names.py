@@ -81,7 +81,7 @@ def test_titles_of_a_taxonomy_are_names():
 @installed("simple_icd_10_cm")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_icd_has_its_titles():
-    icd = Taxonomy.from_icd10cm()
+    icd = Taxonomy.icd10cm()
     assert ReleasedLabels(names=icd.titles).names == icd.titles  # each of them can be a name
     policy = PublicLabels(["E08-E13", "E11.9"], icd)
     assert policy.name("E08-E13") == "Diabetes mellitus"

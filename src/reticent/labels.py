@@ -223,7 +223,7 @@ class Taxonomy:
         return cls.from_edges(edges, otherwise=otherwise)
 
     @classmethod
-    def from_icd10cm(cls, *, otherwise: Label | None = None) -> "Taxonomy":
+    def icd10cm(cls, *, otherwise: Label | None = None) -> "Taxonomy":
         """Reads ICD-10-CM from the package simple-icd-10-cm: code, category, block, chapter, each with its title."""
         try:
             import simple_icd_10_cm as icd
@@ -237,6 +237,8 @@ class Taxonomy:
             if parent and parent != code:
                 parents.setdefault(code, parent)
         return cls(parents, otherwise, titles)
+
+    from_icd10cm = icd10cm  # as it was called first
 
     def nearest(self, label: Label, known: Container[Label]) -> Label | None:
         """Returns the label itself or its nearest ancestor among the known ones, else `otherwise`."""

@@ -23,7 +23,7 @@ def test_diagnoses_are_the_same_for_the_same_seed():
     assert data.chapter_names == ("4", "12")
     assert max(data.blocks.count(block) for block in data.blocks) == 20
     assert 0.1 < np.mean(data.held_out) < 0.3
-    taxonomy = rt.Taxonomy.from_icd10cm()
+    taxonomy = rt.Taxonomy.icd10cm()
     known = set(data.blocks)
     assert [taxonomy.nearest(code, known) for code in data.codes] == list(data.blocks)
 
@@ -32,7 +32,7 @@ def test_guesses_fit_the_terminal():
     from reticent.lab import demo
     from reticent.lab.data.datasets import CHAPTERS, icd10cm
 
-    titles = rt.Taxonomy.from_icd10cm().titles
+    titles = rt.Taxonomy.icd10cm().titles
     lines = [
         demo._line(demo.Guess(block, titles[block], score), right=right)
         for block in icd10cm().blocks

@@ -21,9 +21,11 @@ from reticent.lab.attack import label_attack
 from reticent.lab.data import datasets
 from reticent.lab.evaluation import AccuracyMatrix
 from reticent.labels import Taxonomy
+from reticent.memory import Memory
 from reticent.policies import PublicLabels, ReleasedLabels
 from reticent.privacy import planning, selection
 from reticent.privacy.count_weights import default_count_weight
+from reticent.privacy.memory_plan import memory_plan
 from reticent.privacy.rounding import exact, rounded_up
 from reticent.report import figures, page, svg, terminal
 from reticent.sensitive.learners.cosine import Cosine
@@ -120,6 +122,7 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
         f"[bold]5. The price.[/] {len(hospital.data.chapter_names)} tasks; one person has lost at most epsilon "
         f"{rounded_up(spent['epsilon'])} at delta {exact(spent['delta'])}, of a budget of {exact(spent['budget'])}."
     )
+    say(_memory(len(hospital.data.chapter_names)))
     (out / "report.html").write_text(_report(hospital, runs, sizes, [naive, *remedies], guesses), encoding="utf-8")
     places = escape(names.shown(f"   Report: {out / 'report.html'}; model: {out / 'model'}"))
     say(f"{places}; {time.monotonic() - started:.0f} s in all.")
@@ -136,6 +139,18 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
     }
 
 
+def _memory(tasks: int) -> str:
+    """Returns in one sentence what a vault would add in a stream where labels come back."""
+    plan = memory_plan(BUDGET, Memory(vault="vault", recurring=True), tasks=tasks, class_sizes=[10])
+    sums, label = plan.classes[-1], plan.labels[0]
+    return (
+        "   If labels came back every month, memory (docs/memory.md) would lower the noise\n"
+        f"   on a sum of {sums.times} months from {sums.without_memory:.1f} to {sums.with_memory:.1f}, and a label of "
+        f"{label.size} examples a month would\n"
+        f"   be known after {label.with_memory_50} months; without memory it never is."
+    )
+
+
 def _leak() -> list[label_attack.Result]:
     results = label_attack.attack_labels(BUDGET, trials=4_000, trainings=100)
     return [results[0], *(r for r in results if r.remedy and r.game == label_attack.ALONE)]
@@ -149,7 +164,7 @@ def _hospital() -> Hospital:
         return [known[text] if text in known else encoder([text])[0] for text in texts]
 
     remembered = wrap(look_up, width=encoder.width, name=encoder.name, probe=data.texts[0])  # features do not change
-    return Hospital(data, remembered, Taxonomy.from_icd10cm())
+    return Hospital(data, remembered, Taxonomy.icd10cm())
 
 
 def _guesses(model: ContinualClassifier, icd: Taxonomy) -> dict[str, list[Guess]]:
