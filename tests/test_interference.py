@@ -135,7 +135,8 @@ def _released_with(change: Callable[[dict[str, Any], list[Task]], None], folder:
 
 def _n_in_a_shape(made: dict[str, Any], admitted: list[Task]) -> None:
     kept = 1 + _length(admitted[-1]) % 2
-    made["parameters"] = {name: array[:kept] for name, array in made["parameters"].items()}
+    rows = {name: made["parameters"][name][:kept] for name in ("rows", "sums", "noise")}
+    made["parameters"] = {**made["parameters"], **rows}
 
 
 def _n_in_the_noise(made: dict[str, Any], admitted: list[Task]) -> None:

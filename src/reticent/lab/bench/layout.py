@@ -14,6 +14,7 @@ LABEL_NAMES = {
     "oracle": "Label Oracle (reads the data)",
     "base": "Base Dataset",
     "public-10x": "Public Labels 10x",
+    "public-100x": "Public Labels 100x",
     "public-1000x": "Public Labels 1000x",
     "released": "Release Labels",
     "remap-parent": "to the parent",

@@ -16,6 +16,7 @@ LABELS = (
     "oracle",
     "base",
     "public-10x",
+    "public-100x",
     "public-1000x",
     "released",
     "remap-parent",

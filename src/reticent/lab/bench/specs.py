@@ -35,6 +35,7 @@ OFFLINE = (
     "blurry",
     "streams",
     "streams-long",
+    "large-spaces",
     "hierarchy",
     "desai",
     "aggregation",
