@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from scipy.stats import chi2
 
 from reticent import Budget, ContinualClassifier, Cosine, PublicLabels
@@ -12,6 +13,7 @@ from reticent.labels import LabelSpace
 from reticent.privacy import events
 from reticent.released import denoise
 from reticent.released import standing as module
+from reticent.released.common import common_direction
 from reticent.released.release import Release
 from reticent.released.standing import ALL_KEPT, STANDING, standing
 from reticent.released.sums import Sums
@@ -50,6 +52,10 @@ def by_hand(releases: list[Release], space: int) -> list[int]:
         )
         for row, mine in blocks.items()
     }
+    common = common_direction(releases, WIDTH)
+    if common is not None:
+        for row, mine in blocks.items():
+            chance[row] = min(chance[row], ndtr(-(np.sum(mine, axis=0) @ common) / np.sqrt(len(mine))))
     best = sorted(chance, key=lambda row: (chance[row], row))[:STANDING]
     return sorted(set(best) | {row for row, p in chance.items() if p * space <= 1})
 

@@ -144,8 +144,8 @@ def _memory(tasks: int) -> str:
     plan = memory_plan(BUDGET, Memory(vault="vault", recurring=True), tasks=tasks, class_sizes=[10])
     sums, label = plan.classes[-1], plan.labels[0]
     return (
-        "   If labels came back monthly, memory (docs/memory.md) would lower the noise on a\n"
-        f"   sum of {sums.times} months from {sums.without_memory:.1f} to {sums.with_memory:.1f}, and a label of "
+        "   If labels came back monthly, memory (docs/memory.md) would lower the noise\n"
+        f"   on a sum of {sums.times} months from {sums.without_memory:.1f} to {sums.with_memory:.1f}, and a label of "
         f"{label.size} examples a month\n"
         f"   would be known after {label.with_memory_50} months; without memory it never is."
     )
