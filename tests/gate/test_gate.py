@@ -14,9 +14,11 @@ from reticent.gate import gate as gates
 from reticent.gate.epochs import Kept
 from reticent.gate.gate import Gate, Permit, RunPermit, drawn_by
 from reticent.gate.grid import SCALE
+from reticent.gate.label_sums import sum_by_label
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import CountLabels, GaussianSum, SelectLabels
 from reticent.gate.noise import NoiseSource
+from reticent.gate.remembered import RememberedRows, RememberedSums, StreamSums
 from reticent.gate.step import NoisySteps
 from reticent.memory import Epoch
 from reticent.privacy import accounting, events, renyi
@@ -61,6 +63,31 @@ def test_a_writer_learns_one_task_with_memory():
             gate.spend(event, task=task)
     with pytest.raises(errors.NotPaidFor, match="epoch that the vault of this model is for"):
         Gate(Ledger.create(None, budget)).spend(event, task="march")
+
+
+def test_a_row_of_memory_is_kept_for_its_spend():
+    """A mechanism of one's own, or an entry of another spend: the vault would not know what was published."""
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    epoch = Epoch(number=1, vault="0" * 32, place=None, eighths=2, horizon=3, recurring=None)
+    event, space = accounting.remembered(budget, epoch=1, horizon=3), LabelSpace(("a",))
+    exact = sum_by_label(np.eye(1, 3), ["a"], known=space, count_weight=0.0)
+
+    @dataclass(frozen=True)
+    class Mine:
+        event: events.Remembered
+
+        def __call__(self, value: StreamSums, *, rng: NoiseSource) -> RememberedRows | None:
+            return None if value.row == 0 else RememberedSums(self.event, space)(value, rng=rng)
+
+    for row, good in ((0, False), (99, False), (2, True)):
+        gate = Gate(Ledger.create(None, budget), memory=Kept(epoch, ()))
+        permit = gate.spend(event, task="march")
+        permit.draw(Mine(event), StreamSums(exact, (), row))
+        if good:
+            assert gate.entry_of(permit.release(parameters={})) is permit.entry
+        else:
+            with pytest.raises(errors.NotPaidFor, match="nothing else can be kept"):
+                permit.release(parameters={})
 
 
 def test_permits_draw_what_was_paid_for(gate, ledger):

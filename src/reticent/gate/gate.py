@@ -259,6 +259,8 @@ class Permit:
                 f"Expected everything that was paid for task {self.task!r} to be drawn before its release: values that "
                 "were not drawn have no noise."
             )
+        if isinstance(self.event, events.Remembered) and (self.entry is None or self.entry.row != self.row):
+            raise errors.NotPaidFor("Expected a row that RememberedSums drew for this spend: nothing else can be kept.")
         tensors.refuse_unstorable(parameters)
         self.paid = [permit.row for permit in permits]
         mine = [permit.event for permit in permits if permit.task == self.task]
