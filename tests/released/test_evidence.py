@@ -241,3 +241,17 @@ def test_a_thousand_tasks_take_little_time():
         by_evidence(blocks)
         took.append(time.process_time() - start)
     assert took[1] < 30 * took[0]
+
+
+def test_weak_labels_move_towards_what_all_have_in_common():
+    draw = np.random.default_rng(6)
+    weights = draw.standard_normal((5, 300)) / np.sqrt(300) + 0.3
+    assert np.allclose(evidence._calmed(weights, np.zeros(5)), weights)
+    variance = np.array([0.0, 0.0, 0.0, 0.0, 1.0])
+    noisy = weights + np.sqrt(variance)[:, None] * draw.standard_normal(weights.shape)
+    calmed = evidence._calmed(noisy, variance)
+    assert np.allclose(calmed[:4], noisy[:4])
+    common = weights[:4].mean(axis=0)
+    assert np.linalg.norm(calmed[4] - common) < 0.7 * np.linalg.norm(noisy[4] - common)
+    alone = evidence._calmed(noisy[4:], variance[4:])
+    assert np.allclose(alone, noisy[4:])  # nothing to be compared with
