@@ -59,6 +59,7 @@ def audits(epsilon: float, trials: int) -> Iterator[audit.Audit]:
         kind = "public" if isinstance(policy, PublicLabels) else "released"
         name = f"cosine, {kind} labels, two tasks and two examples a person"
         yield audit.audit(rt.Cosine(), policy, several, trials=2_000, name=name)
+    yield from audit.with_memory(_budget(epsilon), trials=trials)
 
 
 def configurations() -> Iterator[tuple[str, Learner, Policy]]:

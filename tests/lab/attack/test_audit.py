@@ -165,4 +165,5 @@ def test_everything_is_audited(monkeypatch, capsys):
     )
     monkeypatch.setattr(audit, "mechanisms", lambda budget, trials: iter(()))
     shown = json.loads(reticent("audit", "--all", "--epsilon", 4, "--trials", 20, "--json").stdout)
-    assert [one["name"] for one in shown["audits"]] == ["mechanisms", "quick", "cosine"]
+    memory = [f"cosine with memory, {kind} labels" for kind in ("public", "released")]
+    assert [one["name"] for one in shown["audits"]] == ["mechanisms", "quick", "cosine", *memory]

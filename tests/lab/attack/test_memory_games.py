@@ -75,3 +75,11 @@ def test_games_on_streams_with_memory_find_missing_noise():
 def test_epochs_beside_other_spends_have_a_law():
     event = events.compose(accounting.remembered(BUDGET, epoch=1), events.Gaussian(noise_multiplier=9.0))
     assert 0.99 < exact.exact("", event, 1e-5).tightness <= 1
+
+
+def test_memory_is_audited_where_it_has_a_proof():
+    names = [found.name for found in audit.with_memory(BUDGET, trials=50)]
+    assert names == ["cosine with memory, public labels", "cosine with memory, released labels"]
+    several = rt.Budget(epsilon=1.0, delta=1e-5, tasks_per_person=2)
+    assert [found.name for found in audit.with_memory(several, trials=50)] == names[:1]
+    assert not list(audit.with_memory(rt.Budget(epsilon=1.0, delta=1e-5, tasks_per_person=9), trials=50))

@@ -20,7 +20,7 @@ from reticent.gate.mechanisms import SelectLabels
 from reticent.lab.attack import exact, memory_games, stream_games, training_games, whole_games
 from reticent.lab.attack.games import CONSISTENT, LARGE_EPSILON, VIOLATED, Result
 from reticent.labels import Taxonomy
-from reticent.memory import Epoch, remembered
+from reticent.memory import Epoch, Memory, first_epoch, remembered
 from reticent.numerics.progress import Bar
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
 from reticent.privacy import accounting, correlation, events, selection
@@ -175,7 +175,19 @@ def audit_everything(budget: Budget, *, trials: int | None = None) -> list[Audit
     found = [Audit(name="mechanisms", budget=budget, results=tuple(mechanisms(budget, trials=trials)))]
     for name, learner, policy in configurations():
         found.append(audit(learner, policy, budget, trials=trials, name=name))
-    return found
+    return [*found, *with_memory(budget, trials=trials)]
+
+
+def with_memory(budget: Budget, *, trials: int | None = None) -> Iterator[Audit]:
+    """Yields audits of an epoch of memory under every label policy that it is made for; see `memory.remembered`."""
+    kinds: dict[str, Policy] = {"public": PublicLabels(["first", "second"]), "released": ReleasedLabels()}
+    for kind, policy in kinds.items():
+        try:
+            epoch = first_epoch(Memory(vault="vault"), budget)
+            remembered(epoch, policy, budget)
+        except errors.InvalidValue:  # no proof for this budget, or no gain: nothing to audit
+            continue
+        yield audit(Cosine(), policy, budget, trials=trials, name=f"cosine with memory, {kind} labels", epoch=epoch)
 
 
 def configurations() -> Iterator[tuple[str, Learner, Policy]]:
