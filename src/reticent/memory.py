@@ -115,7 +115,7 @@ class Epoch:
         >>> epoch = Epoch(number=1, vault=None, place=None, eighths=2, horizon=120, recurring=None)
         >>> epoch.why(1)
         'a = 1/4, because a person is in one task and nothing is said about labels that come back: 8.0 % more noise on \
-a class of one task, less on every class that comes back.'
+a class of one task, less on classes that come back often.'
         """
         more = self.correlation.gamma(tasks_per_person) / tasks_per_person**0.5 - 1
         persons = "a person is in one task" if tasks_per_person == 1 else f"a person may be in {tasks_per_person} tasks"
@@ -126,7 +126,7 @@ a class of one task, less on every class that comes back.'
         }[self.recurring]
         return (
             f"a = {Fraction(self.eighths, 8)}, because {persons} and {labels}: {100 * more:.1f} % more noise on a "
-            "class of one task, less on every class that comes back."
+            "class of one task, less on classes that come back often."
         )
 
     def to_json(self) -> dict[str, Any]:
