@@ -12,6 +12,7 @@ from reticent.encoders.adapters import last_layer
 from reticent.gate.noise import NoiseSource
 from reticent.lab.baselines.sequential import Naive
 from reticent.privacy import confidence, events
+from reticent.released.aggregate import argmax
 from reticent.released.release import Release
 from reticent.sensitive.task import Task
 
@@ -19,7 +20,7 @@ ALPHA = 1e-6
 BUDGET = rt.Budget(epsilon=1.0, delta=1e-5)
 BOUND = (math.e + BUDGET.delta) / (1 + math.e)  # THEORY section 2
 ROWS = 50
-PEFT = rt.PeftEnsemble(adapter=last_layer, task_size=20, epochs=10, rate=0.5, decoys=0)
+PEFT = rt.PeftEnsemble(adapter=last_layer, aggregate=argmax, task_size=20, epochs=10, rate=0.5, decoys=0)
 PUBLIC, RELEASED = rt.PublicLabels(["a", "b"]), rt.ReleasedLabels(count_weight=0.5)
 SELECTED = rt.ReleasedLabels(selection=events.OptimalSelection, share=0.5)
 # Every learner and baseline whose releases say private=True, with every kind of labels that it takes

@@ -68,16 +68,15 @@ def entropy(models: Sequence[Logits], rows: Ints) -> Floats:
 
 
 def pooled(models: Sequence[Logits], rows: Ints) -> Floats:
-    """Ours: logits added up, of heads whose rows `heads.weighed` has scaled by evidence before.
+    """Ours: the rows of all heads become one head, by evidence (`heads.pool`), before anything is scored.
 
-    >>> rows = np.array([0, 1])
-    >>> pooled([Logits(rows, np.array([[2.0, 0.0]])), Logits(rows[:1], np.array([[1.0]]))], rows).tolist()
-    [[3.0, 0.0]]
+    An `Ensemble` does so where all heads read the same features; otherwise this is `argmax`.
+
+    >>> one, two = Logits(np.array([0]), np.array([[2.0]])), Logits(np.array([0, 1]), np.array([[1.0, 3.0]]))
+    >>> pooled([one, two], np.array([0, 1])).tolist()
+    [[2.0, 3.0]]
     """
-    scores = np.zeros((len(models[0].values), len(rows)), np.float32)
-    for model in models:
-        scores[:, np.searchsorted(rows, model.rows)] += model.values
-    return scores
+    return argmax(models, rows)
 
 
 AGGREGATES: Mapping[str, Aggregate] = {"argmax": argmax, "median": median, "entropy": entropy, "pooled": pooled}

@@ -14,7 +14,7 @@ from reticent.encoders.encoder import Encoder
 from reticent.labels import LabelSpace
 from reticent.numerics.rows import scaled
 from reticent.released.aggregate import AGGREGATES, Aggregate, Logits, argmax, pooled
-from reticent.released.heads import BIAS, DECOY, NOISE, ROWS, WEIGHT, weighed
+from reticent.released.heads import BIAS, DECOY, NOISE, ROWS, WEIGHT, pool
 from reticent.released.model import Encode, Floats, Scorer, features_of, learned_rows
 from reticent.released.naming import NAMED, NAMES, names_of
 from reticent.released.release import Release
@@ -44,16 +44,17 @@ class Ensemble:
     def scorer(self, releases: Sequence[Release], labels: LabelSpace) -> Scorer:
         """Returns the classifier over the labels that any head knows."""
         members = [release.parameters for release in releases if ROWS in release.parameters]
-        rows, heads = learned_rows(releases), members
-        if self.aggregate is pooled:
-            adapted = any(map(adapter_values, members))  # their features are not those that names have
-            heads = weighed(members, rows, None if adapted else names_of(releases))
+        rows, heads, merge = learned_rows(releases), members, self.aggregate
+        if merge is pooled:
+            adapted = any(map(adapter_values, members))  # rows on different features cannot be added up
+            heads = members if adapted or not members else [pool(members, rows, names_of(releases))]
+            merge = argmax
         return Scorer(
             rows,
             np.zeros(0, np.int64),
             float("-inf"),
             partial(self._embed, members=members),
-            partial(self._score, members=heads, rows=rows),
+            partial(self._score, members=heads, rows=rows, merge=merge),
         )
 
     def _embed(self, inputs: Any, encoder: Encode | None, members: Sequence[Mapping[str, Any]]) -> Floats:
@@ -65,7 +66,9 @@ class Ensemble:
             raise errors.InvalidValue("Expected the encoder that this model's adapters belong to.")
         return np.moveaxis(features_with_each(encoder, self.adapter, sets, inputs), 0, 1)
 
-    def _score(self, features: Floats, members: Sequence[Mapping[str, Any]], rows: npt.NDArray[np.int64]) -> Any:
+    def _score(
+        self, features: Floats, members: Sequence[Mapping[str, Any]], rows: npt.NDArray[np.int64], merge: Aggregate
+    ) -> Any:
         logits = []
         for t, member in enumerate(members):
             mine = features[:, t] if features.ndim == 3 else features
@@ -75,7 +78,7 @@ class Ensemble:
                 values = mine.astype(np.float32) @ member[WEIGHT].T + member[BIAS]
             # what cannot be encoded scores zero everywhere
             logits.append(Logits(member[ROWS].astype(np.int64), np.where(np.isfinite(values), values, 0)))
-        return self.aggregate(logits, rows)
+        return merge(logits, rows)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the rule as plain JSON values; a custom aggregation is passed again at load."""
