@@ -42,7 +42,7 @@ def remembered(
     Example:
         >>> event = remembered(Budget(epsilon=1.0, delta=1e-5), epoch=1, horizon=12, count_weight=0.2)
         >>> round(event.noise_multiplier, 3), round(event.deviations, 2)
-        (3.744, 5.48)
+        (3.742, 5.48)
     """
     n = budget.tasks_per_person
     if n > correlation.MOST_TASKS_PER_PERSON:
@@ -88,7 +88,7 @@ def so_far(tasks: Sequence[Event]) -> list[Event]:
     >>> event = Remembered(noise_multiplier=4.0, epoch=1, horizon=120)
     >>> first, = so_far([event])
     >>> first.horizon, round(first.noise_multiplier / event.noise_multiplier, 3)
-    (1, 1.081)
+    (1, 1.08)
     """
     rows = Counter(leaf.epoch for task in tasks for leaf in split(task)[0].elements())
     used: dict[Remembered, int] = {}
