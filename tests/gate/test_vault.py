@@ -1,6 +1,7 @@
 """The vault: one file for its owner alone, committed whole, refused where it is not."""
 
 import os
+import random
 import shutil
 import sqlite3
 import stat
@@ -116,6 +117,10 @@ def test_vaults_that_are_not_whole_are_refused(vault):
         ["""UPDATE sums SET label = '"a"'"""],
         ["UPDATE sums SET label = 'null'"],
         ["UPDATE waiting SET rows = '3'"],
+        ["UPDATE waiting SET release = x'00'"],
+        ["UPDATE sums SET known = 1 - known"],
+        ["UPDATE sums SET steps = zeroblob(24)"],
+        ["DELETE FROM sums"],
     ):
         run(*statements)
         with pytest.raises(errors.VaultError, match="not a whole vault"), Vault.open(vault) as opened:
@@ -129,6 +134,31 @@ def test_vaults_that_are_not_whole_are_refused(vault):
     file.symlink_to(vault / "elsewhere")
     with pytest.raises(errors.VaultError, match="regular file"):
         Vault.open(vault)
+
+
+def test_damaged_vaults_end_in_a_sentence_or_a_right_result(vault):
+    """Bytes that a disk has changed: never other sums, other bytes of a release, or another exception."""
+    file, change = vault / FILE_NAME, random.Random(0)
+    kept = [entry(3, "a", 7, ("b", 1.5)), entry(4), entry(5, "a")]
+    with Vault.open(vault) as opened:
+        for one in kept:
+            opened.commit(one, f"{one.row:064x}", [one.row], b"release" * 200)
+    whole, refused = file.read_bytes(), 0
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for _ in range(change.choice((1, 5, 30))):
+            damaged[change.randrange(len(whole))] = change.randrange(256)
+        file.write_bytes(damaged if change.random() < 0.9 else damaged[: change.randrange(len(whole))])
+        try:
+            with Vault.open(vault) as opened:
+                found, waiting, rows = opened.entries(), opened.waiting(), opened.heads()
+        except errors.LedgerError:
+            refused += 1
+            continue
+        assert all(any(same(one, other) for other in kept) for one in found)
+        assert waiting in (None, (5, [5], b"release" * 200))
+        assert set(rows) == {one.row for one in found}
+    assert 30 < refused < 150
 
 
 def test_a_vault_shows_nothing(vault):

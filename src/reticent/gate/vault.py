@@ -6,6 +6,7 @@ copied with the model, and must not be restored: one that is behind the ledger w
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import sqlite3
@@ -31,13 +32,16 @@ APPLICATION = 0x52544E56
 SCHEMA = (
     "CREATE TABLE about (body TEXT NOT NULL) STRICT",
     "CREATE TABLE entries "
-    "(row INTEGER PRIMARY KEY, head TEXT NOT NULL, key BLOB NOT NULL, width INTEGER NOT NULL) STRICT",
+    "(row INTEGER PRIMARY KEY, head TEXT NOT NULL, key BLOB NOT NULL, width INTEGER NOT NULL, digest TEXT NOT NULL) "
+    "STRICT",
     "CREATE TABLE sums (row INTEGER NOT NULL, label TEXT NOT NULL, known INTEGER NOT NULL, steps BLOB NOT NULL) STRICT",
-    "CREATE TABLE waiting (row INTEGER NOT NULL, rows TEXT NOT NULL, release BLOB NOT NULL) STRICT",
+    "CREATE TABLE waiting "
+    "(row INTEGER NOT NULL, rows TEXT NOT NULL, release BLOB NOT NULL, digest TEXT NOT NULL) STRICT",
 )
 NOT_WHOLE = "is not a whole vault. Try again; if it stays so, begin a new epoch: reticent vault rotate."
 _SIDE_FILES = ("-journal", "-wal", "-shm")
 _MOST_BYTES, _LONGEST_VALUE = 1 << 40, 1000 * MEGABYTE
+_STRANGE = (ValueError, LookupError, TypeError, AttributeError)  # of values that a damaged page holds
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OF_OTHERS: list[sqlite3.Connection] = []  # kept open: closing one could drop what its process has written
 
@@ -167,7 +171,7 @@ class Vault:
             texts, numbers = (about.vault, about.ledger, about.model), (about.epoch, about.eighths, about.horizon)
             if not all(isinstance(text, str) for text in texts) or not all(type(n) is int and n > 0 for n in numbers):
                 raise ValueError("Expected texts and numbers.")
-        except (ValueError, LookupError, TypeError) as error:
+        except _STRANGE as error:
             raise errors.VaultError(f"{self._file} {NOT_WHOLE}") from error
         return about
 
@@ -187,15 +191,17 @@ class Vault:
     def entries(self) -> tuple[Entry, ...]:
         """Returns what is kept of each task, in their order."""
         with explained(self._file):
-            found = self._db.execute("SELECT row, key, width FROM entries ORDER BY row").fetchall()
+            found = self._db.execute("SELECT row, head, key, width, digest FROM entries ORDER BY row").fetchall()
             try:
                 return tuple(self._entry(*columns) for columns in found)
-            except (ValueError, TypeError, LookupError) as error:
+            except _STRANGE as error:
                 raise errors.VaultError(f"{self._file} {NOT_WHOLE}") from error
 
-    def _entry(self, row: int, key: bytes, width: int) -> Entry:
+    def _entry(self, row: int, head: str, key: bytes, width: int, digest: str) -> Entry:
         query = "SELECT label, known, steps FROM sums WHERE row = ? ORDER BY rowid"
         stored = self._db.execute(query, (row,)).fetchall()
+        if digest != _digest((row, head, key, width), *stored):
+            raise ValueError("Expected what was written.")
         labels = labels_from_json([json_of(label) for label, _, _ in stored])
         LabelSpace(labels)  # distinct, and such as there are in data
         sums = np.frombuffer(b"".join(steps for *_, steps in stored), dtype="<i8").reshape(len(stored), width)
@@ -205,16 +211,13 @@ class Vault:
     def waiting(self) -> Waiting | None:
         """Returns the release that was committed last."""
         with explained(self._file):
-            found = self._db.execute("SELECT row, rows, release FROM waiting LIMIT 1").fetchone()
+            found = self._db.execute("SELECT row, rows, release, digest FROM waiting LIMIT 1").fetchone()
             if found is None:
                 return None
-            try:
-                rows = json_of(found[1])
-                if not isinstance(rows, list) or not all(type(row) is int and row > 0 for row in rows):
-                    raise ValueError("Expected rows.")
-            except ValueError as error:
-                raise errors.VaultError(f"{self._file} {NOT_WHOLE}") from error
-            return Waiting(int(found[0]), rows, bytes(found[2]))
+            row, rows, release, digest = found
+            if digest != _digest((row, rows, release)):
+                raise errors.VaultError(f"{self._file} {NOT_WHOLE}")
+            return Waiting(row, json.loads(rows), release)
 
     def commit(self, entry: Entry, head: str | None, rows: Sequence[int], release: bytes) -> bytes:
         """Keeps what a task leaves, with the final bytes of its release, durably, all at once; returns these bytes.
@@ -225,19 +228,16 @@ class Vault:
             rows: The spends that paid for the release.
             release: What will be published, and nothing else ever in its place.
         """
-        sums = entry.sums.astype("<i8")
-        labels = [json.dumps(label) for label in labels_to_json(entry.labels)]
+        labels = (json.dumps(label) for label in labels_to_json(entry.labels))
+        steps = (sums.tobytes() for sums in entry.sums.astype("<i8"))
+        sums = list(zip(labels, map(int, entry.known), steps, strict=True))
+        kept = (entry.row, head, entry.key, entry.sums.shape[1])
+        waiting = (entry.row, json.dumps(list(rows)), release)
         with self._transaction():
-            self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (entry.row, head, entry.key, sums.shape[1]))
-            self._db.executemany(
-                "INSERT INTO sums VALUES (?, ?, ?, ?)",
-                (
-                    (entry.row, label, int(known), steps.tobytes())
-                    for label, known, steps in zip(labels, entry.known, sums, strict=True)
-                ),
-            )
+            self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", (*kept, _digest(kept, *sums)))
+            self._db.executemany("INSERT INTO sums VALUES (?, ?, ?, ?)", ((entry.row, *one) for one in sums))
             self._db.execute("DELETE FROM waiting")
-            self._db.execute("INSERT INTO waiting VALUES (?, ?, ?)", (entry.row, json.dumps(list(rows)), release))
+            self._db.execute("INSERT INTO waiting VALUES (?, ?, ?, ?)", (*waiting, _digest(waiting)))
         return release
 
     def forget(self, row: int) -> None:
@@ -283,6 +283,16 @@ def refuse_readable(path: Path) -> None:
             f"{path} may be used by others than its owner, and a vault holds exact sums of private examples. Close it: "
             f"chmod {mode} {path}"
         )
+
+
+def _digest(*rows: tuple[object, ...]) -> str:
+    """A hash of rows of a table: what a disk has changed is not taken for sums. It protects from no person."""
+    found = hashlib.sha256()
+    for row in rows:
+        for value in row:
+            part = value if isinstance(value, bytes) else repr(value).encode()
+            found.update(b"%d:%s" % (len(part), part))
+    return found.hexdigest()
 
 
 def _connect(file: Path) -> sqlite3.Connection:
