@@ -61,6 +61,7 @@ def experiment(
     """
     model = ContinualClassifier(encoder=encoder, learner=learner, labels=labels, budget=budget)
     model._directory = Directory.create(None, labels, learner.rule, budget, ledger=LabLedger)
+    model._made_with = model.memory
     return model
 
 
