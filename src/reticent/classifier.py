@@ -57,6 +57,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ['a', 'b']
     """
 
+    _made_with: Memory | None = None  # the memory of its directory
+
     def __init__(
         self,
         *,

@@ -61,7 +61,6 @@ def experiment(
     """
     model = ContinualClassifier(encoder=encoder, learner=learner, labels=labels, budget=budget)
     model._directory = Directory.create(None, labels, learner.rule, budget, ledger=LabLedger)
-    model._made_with = model.memory
     return model
 
 
