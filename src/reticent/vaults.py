@@ -13,7 +13,7 @@ from reticent.gate import epochs
 from reticent.gate.vault import Vault
 from reticent.memory import STOLEN, Epoch
 from reticent.numerics.files import one_writer
-from reticent.released.ledger_file import LedgerFile
+from reticent.released.ledger_file import LOOKS, LedgerFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +98,9 @@ reticent vault rotate no such folder --model MODEL
     directory = Directory.open(_model_of(folder) if model is None else model)
     with directory._one_writer() as ledger:
         directory.vault = epochs.own_vault(folder)
-        with contextlib.suppress(errors.VaultError), directory._open_vault(ledger):
-            pass  # what was committed is published; a vault that is lost or out of step has nothing to publish
+        for _ in range(LOOKS):  # a disk may fail for a moment: only a vault that stays refused is given up
+            with contextlib.suppress(errors.VaultError), directory._open_vault(ledger):
+                break  # what was committed is published
         epoch = epochs.begin_next(directory.epoch, folder, directory.path, ledger)
         directory.settings = dict(ledger.settings or {})
     return epoch

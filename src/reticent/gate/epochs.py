@@ -167,7 +167,7 @@ def begin_next(epoch: Epoch | None, vault: Path, model: Path | None, ledger: Led
 
 def _refuse_vault_of_others(epoch: Epoch, vault: Path, model: Path, ledger: Ledger) -> None:
     """Refuses to replace a vault that may be another model's memory."""
-    if not (vault / FILE_NAME).exists():
+    if own_vault(vault) is None:
         return
     try:
         with Vault.open(vault) as found:
@@ -177,7 +177,9 @@ def _refuse_vault_of_others(epoch: Epoch, vault: Path, model: Path, ledger: Ledg
             return  # where ours is
         raise errors.VaultError(f"{vault} holds something else. Remove it, or choose another folder.") from None
     user = Path(about.model)
-    if about.ledger != ledger.identity or (_real(user) != _real(model) and (user / LEDGER).exists()):
+    with explained(user):
+        used = _real(user) != _real(model) and (user / LEDGER).exists()
+    if about.ledger != ledger.identity or used:
         raise errors.VaultError(f"{vault} is the memory of another model, or of another copy. Choose another folder.")
 
 
