@@ -30,8 +30,8 @@ def test_compares_both_learners():
         assert -1 <= trial.forgetting <= 1
         assert trial.seconds > 0
     kept = {trial.learner: trial.storage for trial in answer.trials}
-    # three tasks of six rows: sums, noise and rows; weights, biases and rows
-    assert kept == {"cosine": 3 * 6 * (4 * 24 + 4 + 4), "peft": 3 * 6 * (4 * 24 + 4 + 4)}
+    # three tasks of six rows: sums, noise and rows, and a centre; weights, biases and rows, and decoys' mean and noise
+    assert kept == {"cosine": 3 * (6 * (4 * 24 + 4 + 4) + 4 * 24), "peft": 3 * (6 * (4 * 24 + 4 + 4) + 4 * 24 + 8)}
     assert json.loads(json.dumps(answer.json()))["best"] == answer.best
     assert "accuracy" in str(answer)
 
@@ -53,13 +53,16 @@ def test_custom_learners_and_labels_are_accepted():
 def test_an_encoder_is_trained_through_where_a_learner_can():
     import torch
 
+    from reticent.encoders.adapters import film
+
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(24, 16), torch.nn.LayerNorm(16))
     encoder = rt.encoders.wrap(module, width=16, name="tiny", probe=np.ones(24, np.float32))
-    learners: dict[str, Any] = {"film": rt.PeftEnsemble(task_size=300, epochs=2), "cosine": rt.Cosine()}
+    learners: dict[str, Any] = {"film": rt.PeftEnsemble(adapter=film, task_size=300, epochs=2), "cosine": rt.Cosine()}
     answer = rt.compare(proxy(), BUDGET, tasks=2, learners=learners, encoder=encoder)
     kept = {trial.learner: trial.storage for trial in answer.trials}
-    assert kept["film"] == 2 * (4 * (6 * 16 + 6) + 4 * 6 + 4 * 32)  # a head, its rows, and 32 FiLM parameters
+    # a head, its rows, 32 FiLM parameters, and the mean and noise of its decoys
+    assert kept["film"] == 2 * (4 * (6 * 16 + 6) + 4 * 6 + 4 * 32 + 4 * 16 + 8)
     assert min(trial.accuracy for trial in answer.trials) > 0.4
 
 

@@ -58,10 +58,25 @@ def by_evidence(blocks: Blocks) -> Floats:
 
     Labels that look empty may not win where most of a label space was never kept (`_may_win`).
     """
+    if not len(blocks.sums):
+        return np.zeros(blocks.sums.shape[::2])
+    blocks = _finite(blocks)
     found = _Estimate(blocks)
     if blocks.centres is not None and np.ptp(blocks.centres, axis=0).any():
         found = _Estimate(replace(blocks, sums=_in_one_frame(blocks, blocks.centres, found.examples())))
     return found.weights()
+
+
+def _finite(blocks: Blocks) -> Blocks:
+    """Returns the blocks without those whose energy is no number: training may have diverged."""
+    with np.errstate(all="ignore"):
+        energy = np.einsum("ltk,ltk->lt", blocks.sums, blocks.sums, dtype=np.float64)
+    whole = np.isfinite(energy)
+    if whole.all():
+        return blocks
+    return replace(
+        blocks, sums=np.where(whole[:, :, None], blocks.sums, 0.0), noise=np.where(whole, blocks.noise, np.inf)
+    )
 
 
 def _in_one_frame(blocks: Blocks, centres: Floats, examples: Array) -> Floats:

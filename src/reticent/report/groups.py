@@ -11,11 +11,11 @@ from reticent.report.seeds import Spread
 from reticent.report.svg import MOST_SERIES
 
 # What tells series apart, in the order in which it is said.
-SAID = ("learner", "adapter", "labels", "share", "epsilon", "ratio", "tasks")
+SAID = ("learner", "adapter", "labels", "names", "memory", "share", "epsilon", "ratio", "tasks")
 # What gets plots of its own first, where one plot would hold too many series; learners are compared in one plot.
 SPLIT = ("ratio", "epsilon", "labels")
 # What need not be said of a series that has one value of it.
-IMPLIED = ("tasks", "share", "adapter")
+IMPLIED = ("tasks", "share", "adapter", "names", "memory", "blurry")
 NO_PRIVACY = "no privacy"
 BEST = "best"
 
@@ -92,6 +92,10 @@ def say(field: str, value: object) -> str:
         return ""
     if field in ("share", "ratio"):
         return f"{value} {field}" if value == BEST else f"{field} {_short(value)} %"
+    if field == "names":
+        return "names" if value else ""
+    if field == "memory":
+        return "" if value == "none" else f"memory {value}"
     if field == "tasks":
         return "1 task" if value == 1 else f"{value} tasks"
     return str(value) if field in ("data", *SAID) else f"{field} {value}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reticent.lab.bench import catalogue
-from reticent.lab.bench.run import FILM, Result, Results, Run
+from reticent.lab.bench.run import FILM, TASKS, Result, Results, Run
 
 Key = tuple[Any, ...]
 
@@ -43,11 +43,12 @@ class Estimates:
         entry = catalogue.entry(run.learner)
         seconds = entry.film_seconds if run.adapter == FILM else entry.seconds
         labels = _LABEL_FACTORS.get(run.labels, 1.0) if entry.grows_with_labels else 1.0
-        return seconds * _DATA_FACTORS.get(run.data, 1.0) * labels
+        tasks = max(1.0, run.tasks / TASKS) ** 2  # each is followed by a measure that looks at all before it
+        return seconds * _DATA_FACTORS.get(run.data, 1.0) * labels * tasks
 
 
 def _like(run: Run) -> Key:
-    return run.data, run.learner, run.adapter, run.labels, run.tasks, run.share is None
+    return run.data, run.learner, run.adapter, run.labels, run.tasks, run.share is None, run.names, run.memory
 
 
 def duration(seconds: float) -> str:

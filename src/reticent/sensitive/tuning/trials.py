@@ -13,6 +13,7 @@ from reticent.labels import LabelSpace
 from reticent.numerics.rows import take
 from reticent.policies import PublicLabels
 from reticent.privacy import events
+from reticent.released.aggregate import argmax
 from reticent.released.heads import ROWS
 from reticent.released.model import Encode, Model
 from reticent.released.release import Release
@@ -69,7 +70,8 @@ def accuracy_of(
         release = Release(
             task="trial", labels=LabelSpace(()), parameters={ROWS: rows, **found}, event=event, private=False
         )
-        best, _ = Model(space, candidate.rule, (release,)).top(rest.inputs, encoder, 1)
+        # one head: nothing is to be pooled
+        best, _ = Model(space, replace(candidate.rule, aggregate=argmax), (release,)).top(rest.inputs, encoder, 1)
         return float(np.mean(best[:, 0] == rest.places))
 
     return accuracy
