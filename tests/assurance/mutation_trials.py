@@ -32,7 +32,7 @@ from typing import Any
 
 import pytest
 
-from tests.assurance.mutation_sites import SOURCE, Module, Mutant
+from tests.assurance.mutation_sites import MODULE, SOURCE, Module, Mutant
 
 ROOT = SOURCE.parents[1]
 LIBRARIES = (
@@ -48,8 +48,8 @@ LIBRARIES = (
     "sklearn.base",
     "sqlite3",
 )
-# Seconds of tests for one mutant, by their time on the code as it is and the fastest first: by code, and by import.
-MOST_BY_CODE, MOST_BY_IMPORT = 3.0, 10.0
+# Seconds of tests for one mutant, by their time on the code as it is: by code, and by import.
+MOST_BY_CODE, MOST_BY_IMPORT = 4.0, 8.0
 # Loops take a second to compile; what they import is not mutated.
 _COMPILED = ("reticent.gate.kernel", "reticent.gate.noise.normal")
 _BELOW = ("reticent.numerics", "reticent.errors")
@@ -180,11 +180,16 @@ class Selection:
         self._killers: dict[tuple[str, str], list[str]] = defaultdict(list)
 
     def of(self, mutant: Mutant, most: float) -> list[str]:
-        """Returns tests of at most so many seconds together: what killed a neighbour first, then the fastest."""
+        """Returns tests of at most so many seconds together.
+
+        First what killed a neighbour, then tests of its module or that name its function, then the fastest.
+        """
         passed = self._passed.get(mutant.key, {})
         tests = {test for test in self._reaching(mutant) if passed.get(home(test)) != self._digests[home(test)]}
         killers = [test for test in self._killers[mutant.file, mutant.function] if test in tests]
-        ordered = [*killers, *sorted(tests - set(killers), key=lambda test: self._found[test].seconds)]
+        near = {file for file in map(home, tests) if self._is_near(file, mutant)}
+        rest = sorted(tests - set(killers), key=lambda test: (home(test) not in near, self._found[test].seconds))
+        ordered = [*killers, *rest]
         total, chosen = 0.0, list[str]()
         for test in ordered:
             total += self._found[test].seconds
@@ -192,6 +197,15 @@ class Selection:
                 break
             chosen.append(test)
         return chosen
+
+    @functools.lru_cache(maxsize=65536)  # noqa: B019 (there is one selection)
+    def _is_near(self, file: str, mutant: Mutant) -> bool:
+        """Whether a file has tests of the mutant's module, or names its function."""
+        path = Path(mutant.file)
+        if Path(file).parent == "tests" / path.parent and Path(file).stem.startswith(f"test_{path.stem}"):
+            return True
+        name = mutant.function.replace(f".{MODULE}", "").rpartition(".")[2]
+        return name != MODULE and bool(re.search(rf"\b{re.escape(name)}\b", _text(ROOT / file)))
 
     def survived(self, mutant: Mutant, status: str) -> Outcome:
         """Returns the outcome of a mutant that no test has killed: tests that it has survived are noted."""
@@ -232,7 +246,7 @@ class Selection:
                 for line in range(first, last + 1):
                     if word.search(self._sources[file][line - 1]):
                         tests |= self._at[file, function, line - first] | self._somewhere[file, function]
-        naming = {file for file in self._digests if word.search((ROOT / file).read_text(encoding="utf-8"))}
+        naming = {file for file in self._digests if word.search(_text(ROOT / file))}
         return tests | {test for test in self._found if home(test) in naming}
 
 
@@ -458,6 +472,11 @@ def digest_of(*paths: Path) -> str:
 def _imported(file: str) -> str:
     """The name of a module, from its path below src/reticent."""
     return ".".join(("reticent", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
+
+
+@functools.cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def home(test: str) -> str:
