@@ -511,7 +511,7 @@ def _fork(run: Callable[[], None], *, seconds: float | None = None, quiet: bool 
 
 def _end_after(seconds: float) -> None:
     """Ends this process if the next test takes far longer than on the code as it is: a loop that does not end."""
-    signal.setitimer(signal.ITIMER_PROF, 10 + 5 * seconds)
+    signal.setitimer(signal.ITIMER_PROF, 4 + 5 * seconds)
 
 
 def _report(attempt: Attempt, mutant: Mutant, change: bool, tests: list[str], folder: str) -> None:
