@@ -7,7 +7,7 @@ import pytest
 
 from reticent.budget import Budget
 from reticent.privacy import accounting, events, pld, profiles
-from reticent.privacy.accounting import calibration
+from reticent.privacy.accounting import calibration, costs
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
@@ -42,7 +42,7 @@ def test_the_precise_search_needs_few_evaluations_near_the_root(slope, away):
 def test_training_is_calibrated_with_few_curves(monkeypatch, rate, steps):
     """The central limit is a good guess, a coarse grid comes close, and the fine one ends it."""
     resolutions: Counter[float] = Counter()
-    delta_at = calibration.delta_at
+    delta_at = costs.delta_at
 
     def count(*arguments):
         resolutions[arguments[-1]] += 1

@@ -28,6 +28,12 @@ def test_probabilities_are_computed_in_float64(kind, dtype):
     assert found.tolist() == law.release_probability(SIZES).tolist()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint8])
+def test_noisy_counts_are_computed_in_float64(dtype):
+    law = selection.GaussianLaw(events.LabelCounts(noise_multiplier=3.7, threshold=17.3))
+    assert law.release_probability(np.array(SIZES, dtype=dtype)).tolist() == law.release_probability(SIZES).tolist()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_bounds_and_divergences_are_computed_in_float64(dtype):
     sizes = np.array(SIZES[1:], dtype=dtype)
