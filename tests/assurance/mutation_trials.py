@@ -418,10 +418,10 @@ class Trials:
             time.sleep(0.005)
 
     def _start(self, attempt: Attempt, mutant: Mutant, tests: list[str], *, change: bool) -> "Child":
-        limit = 60 + 4 * self.selection.seconds(tests)
+        limit = 20 + 4 * self.selection.seconds(tests)
         folder = tempfile.TemporaryDirectory(prefix="mutant-")
         process = _fork(functools.partial(_report, attempt, mutant, change, tests, folder.name), seconds=limit)
-        return Child(process, mutant, tests, folder, time.monotonic() + 45 + 3 * limit)
+        return Child(process, mutant, tests, folder, time.monotonic() + 20 + 2 * limit)
 
     def _passes(self, attempt: Attempt, mutant: Mutant, tests: list[str]) -> bool:
         """Whether tests pass without the change, tried in the same way."""

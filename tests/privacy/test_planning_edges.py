@@ -45,3 +45,9 @@ def test_labels_take_a_tenth_unless_said():
     assert plan.epsilon_labels == pytest.approx(0.1)
     assert plan.delta_labels == pytest.approx(1e-6)
     assert planning.plan(BUDGET).count_weight == 0.1
+
+
+def test_sizes_are_shown_where_none_are_given():
+    assert [one.size for one in planning.plan(BUDGET).classes] == [10, 20, 50, 100, 200, 500, 1000]
+    assert [one.size for one in planning.plan(BUDGET, class_sizes=[7]).classes] == [7]
+    assert (planning.DEFAULT_SHARE, planning.DEFAULT_SIZES[0]) == (0.1, 10)
