@@ -138,6 +138,12 @@ def test_training_is_for_one_example_unless_said():
     assert alone.noise_multiplier == accounting.noise_multiplier(budget, rate=0.5, steps=3)
 
 
+def test_calibrations_are_checked_at_the_end(monkeypatch):
+    monkeypatch.setattr(calibration, "within", lambda event, budget: False)
+    with pytest.raises(AssertionError, match="overspent"):
+        calibration.calibrate(lambda s: events.Gaussian(noise_multiplier=s), Budget(epsilon=1.0, delta=1e-5))
+
+
 def test_labelled_training_is_checked_at_the_end(monkeypatch):
     monkeypatch.setattr(calibration, "within", lambda event, budget: not isinstance(event, events.LabelledTraining))
     with pytest.raises(AssertionError, match="overspent"):
