@@ -3,6 +3,8 @@
 The code of a function is exchanged in a child of a process that has collected the tests: a few hundredths of a second.
 What runs at import and what numba compiles is imported anew, with the change, in a child of a process that has imported
 all libraries. So is a mutant that survived the first way, for values made at import may have hidden it.
+
+A kill counts if the same tests pass, tried in the same way, on the code as it is: otherwise the way is at fault.
 """
 
 import contextlib
@@ -30,7 +32,7 @@ from typing import Any
 
 import pytest
 
-from tests.assurance.mutation_sites import SOURCE, Module, Mutant
+from tests.assurance.mutation_sites import MODULE, SOURCE, Module, Mutant
 
 ROOT = SOURCE.parents[1]
 LIBRARIES = (
@@ -46,8 +48,8 @@ LIBRARIES = (
     "sklearn.base",
     "sqlite3",
 )
-# Seconds of tests for one mutant, by their time on the code as it is and the fastest first: by code, and by import.
-MOST_BY_CODE, MOST_BY_IMPORT = 3.0, 10.0
+# Seconds of tests for one mutant, by their time on the code as it is: by code, and by import.
+MOST_BY_CODE, MOST_BY_IMPORT = 4.0, 8.0
 # Loops take a second to compile; what they import is not mutated.
 _COMPILED = ("reticent.gate.kernel", "reticent.gate.noise.normal")
 _BELOW = ("reticent.numerics", "reticent.errors")
@@ -74,7 +76,7 @@ class Outcome:
     """What became of a mutant.
 
     Args:
-        status: `killed`, `timeout`, `survived`, or `error` of the trial itself.
+        status: `killed`, `timeout`, `survived`, or `error` if the trial or the code as it is fails.
         test: That killed it, or `import` or `crash`.
         passed: Files with tests that did not kill it, with their digests.
     """
@@ -178,11 +180,16 @@ class Selection:
         self._killers: dict[tuple[str, str], list[str]] = defaultdict(list)
 
     def of(self, mutant: Mutant, most: float) -> list[str]:
-        """Returns tests of at most so many seconds together: what killed a neighbour first, then the fastest."""
+        """Returns tests of at most so many seconds together.
+
+        First what killed a neighbour, then tests of its module or that name its function, then the fastest.
+        """
         passed = self._passed.get(mutant.key, {})
         tests = {test for test in self._reaching(mutant) if passed.get(home(test)) != self._digests[home(test)]}
         killers = [test for test in self._killers[mutant.file, mutant.function] if test in tests]
-        ordered = [*killers, *sorted(tests - set(killers), key=lambda test: self._found[test].seconds)]
+        near = {file for file in map(home, tests) if self._is_near(file, mutant)}
+        rest = sorted(tests - set(killers), key=lambda test: (home(test) not in near, self._found[test].seconds))
+        ordered = [*killers, *rest]
         total, chosen = 0.0, list[str]()
         for test in ordered:
             total += self._found[test].seconds
@@ -190,6 +197,15 @@ class Selection:
                 break
             chosen.append(test)
         return chosen
+
+    @functools.lru_cache(maxsize=65536)  # noqa: B019 (there is one selection)
+    def _is_near(self, file: str, mutant: Mutant) -> bool:
+        """Whether a file has tests of the mutant's module, or names its function."""
+        path = Path(mutant.file)
+        if Path(file).parent == "tests" / path.parent and Path(file).stem.startswith(f"test_{path.stem}"):
+            return True
+        name = mutant.function.replace(f".{MODULE}", "").rpartition(".")[2]
+        return name != MODULE and bool(re.search(rf"\b{re.escape(name)}\b", _text(ROOT / file)))
 
     def survived(self, mutant: Mutant, status: str) -> Outcome:
         """Returns the outcome of a mutant that no test has killed: tests that it has survived are noted."""
@@ -230,7 +246,7 @@ class Selection:
                 for line in range(first, last + 1):
                     if word.search(self._sources[file][line - 1]):
                         tests |= self._at[file, function, line - first] | self._somewhere[file, function]
-        naming = {file for file in self._digests if word.search((ROOT / file).read_text(encoding="utf-8"))}
+        naming = {file for file in self._digests if word.search(_text(ROOT / file))}
         return tests | {test for test in self._found if home(test) in naming}
 
 
@@ -264,9 +280,9 @@ class Swapper:
                 functions[_place(thing.__code__)].append(thing)
         gc.freeze()
 
-        def attempt(mutant: Mutant, tests: list[str], folder: str) -> str:
+        def attempt(mutant: Mutant, change: bool, tests: list[str], folder: str) -> str:
             session.config._tmp_path_factory._given_basetemp = Path(folder) / "base"  # type: ignore[attr-defined]
-            if not _exchange(self._modules[mutant.file], mutant, functions):
+            if change and not _exchange(self._modules[mutant.file], mutant, functions):
                 return ""
             for cache in caches:
                 if cache.__module__ != _WARM or mutant.file == "gate/noise/normal.py":
@@ -286,7 +302,7 @@ class Swapper:
 class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Imports one module of the source tree with a change."""
 
-    def __init__(self, module: Module, number: int) -> None:
+    def __init__(self, module: Module, number: int | None) -> None:
         self._module, self._number, self.name = module, number, _imported(module.file)
 
     def find_spec(
@@ -325,6 +341,32 @@ class Chosen:
             self.failed = report.nodeid
 
 
+# Runs tests on a mutant, with its change or without, in a folder; returns the one that failed, or nothing.
+Attempt = Callable[[Mutant, bool, list[str], str], str]
+
+
+@dataclass(frozen=True)
+class Child:
+    """A process that tries a mutant, until a time on the monotonic clock."""
+
+    process: int
+    mutant: Mutant
+    tests: list[str]
+    folder: tempfile.TemporaryDirectory[str]
+    end: float
+
+    def outcome(self) -> Outcome | None:
+        """Returns what became of it, once it has ended."""
+        status = _poll(self.process, self.end)
+        if status is None:
+            return None
+        outcome = _outcome(status, Path(self.folder.name))
+        with contextlib.suppress(OSError):
+            self.folder.cleanup()
+        shutil.rmtree(self.folder.name, ignore_errors=True)
+        return outcome
+
+
 class Trials:
     """Runs mutants in children, some at a time.
 
@@ -338,9 +380,10 @@ class Trials:
     def __init__(self, selection: Selection, workers: int, done: Callable[[Mutant, Outcome], None], end: float) -> None:
         self.selection, self._workers, self._done, self._end = selection, workers, done, end
 
-    def run(self, mutants: Iterable[Mutant], most: float, attempt: Callable[[Mutant, list[str], str], str]) -> None:
-        """Forks a child for each mutant, which returns the test that failed; tests take at most so many seconds."""
-        running: dict[int, tuple[Mutant, tempfile.TemporaryDirectory[str], float]] = {}
+    def run(self, mutants: Iterable[Mutant], most: float, attempt: Attempt) -> None:
+        """Forks a child for each mutant; its tests take at most so many seconds on the code as it is."""
+        running: dict[int, Child] = {}
+        killers: dict[str, bool] = {}  # whether they pass on the code as it is
         waiting = iter(mutants)
         while True:
             late = time.monotonic() > self._end
@@ -349,28 +392,43 @@ class Trials:
                 if not tests:
                     self._done(mutant, self.selection.survived(mutant, "survived"))
                     continue
-                limit = 15 + 4 * self.selection.seconds(tests)
-                folder = tempfile.TemporaryDirectory(prefix="mutant-")
-                child = _fork(functools.partial(_report, attempt, mutant, tests, folder.name), seconds=limit)
-                running[child] = mutant, folder, time.monotonic() + 45 + 3 * limit
+                child = self._start(attempt, mutant, tests, change=True)
+                running[child.process] = child
             if not running:
                 return
-            for child in list(running):
-                mutant, folder, end = running[child]
-                status = _poll(child, end)
-                if status is None:
+            for child in list(running.values()):
+                outcome = child.outcome()
+                if outcome is None:
                     continue
-                del running[child]
-                outcome = _outcome(status, Path(folder.name))
-                with contextlib.suppress(OSError):
-                    folder.cleanup()
-                shutil.rmtree(folder.name, ignore_errors=True)
+                del running[child.process]
+                if outcome.status in ("killed", "timeout"):
+                    named = outcome.test in child.tests
+                    if not named or outcome.test not in killers:
+                        tests = child.tests[: child.tests.index(outcome.test) + 1] if named else child.tests
+                        passes = self._passes(attempt, child.mutant, tests)
+                        killers |= {outcome.test: passes} if named else {}
+                    else:
+                        passes = killers[outcome.test]
+                    outcome = outcome if passes else Outcome("error", outcome.test)
                 if outcome.status == "survived":
-                    outcome = self.selection.survived(mutant, "survived")
-                if outcome.test:
-                    self.selection.killed_by(mutant, outcome.test)
-                self._done(mutant, outcome)
+                    outcome = self.selection.survived(child.mutant, "survived")
+                if outcome.status == "killed":
+                    self.selection.killed_by(child.mutant, outcome.test)
+                self._done(child.mutant, outcome)
             time.sleep(0.005)
+
+    def _start(self, attempt: Attempt, mutant: Mutant, tests: list[str], *, change: bool) -> "Child":
+        limit = 20 + 4 * self.selection.seconds(tests)
+        folder = tempfile.TemporaryDirectory(prefix="mutant-")
+        process = _fork(functools.partial(_report, attempt, mutant, change, tests, folder.name), seconds=limit)
+        return Child(process, mutant, tests, folder, time.monotonic() + 20 + 2 * limit)
+
+    def _passes(self, attempt: Attempt, mutant: Mutant, tests: list[str]) -> bool:
+        """Whether tests pass without the change, tried in the same way."""
+        child = self._start(attempt, mutant, tests, change=False)
+        while (outcome := child.outcome()) is None:
+            time.sleep(0.005)
+        return outcome.status == "survived"
 
     def by_code(self, mutants: Sequence[Mutant], modules: dict[str, Module], tests: Sequence[str]) -> None:
         """Tries mutants of functions by exchanging their code."""
@@ -388,8 +446,8 @@ class Trials:
         for name in _COMPILED:
             importlib.import_module(name)
 
-        def attempt(mutant: Mutant, tests: list[str], folder: str) -> str:
-            changed = Mutated(modules[mutant.file], mutant.number)
+        def attempt(mutant: Mutant, change: bool, tests: list[str], folder: str) -> str:
+            changed = Mutated(modules[mutant.file], mutant.number if change else None)
             kept = _BELOW if changed.name in _COMPILED else (*_BELOW, *_COMPILED)
             for name in [name for name in sys.modules if name.partition(".")[0] == "reticent"]:
                 if not name.startswith(kept):
@@ -397,7 +455,7 @@ class Trials:
             sys.meta_path.insert(0, changed)
             chosen = Chosen(tests, known, self.selection)
             files = dict.fromkeys(map(home, tests))
-            status = pytest.main(["-x", *_options(str(Path(folder) / "base")), *files], plugins=[chosen])
+            status = pytest.main(["-x", *_options(folder), *files], plugins=[chosen])
             return chosen.failed or ("import" if status not in (0, 5) else "")
 
         self.run(mutants, MOST_BY_IMPORT, attempt)
@@ -414,6 +472,11 @@ def digest_of(*paths: Path) -> str:
 def _imported(file: str) -> str:
     """The name of a module, from its path below src/reticent."""
     return ".".join(("reticent", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
+
+
+@functools.cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def home(test: str) -> str:
@@ -448,11 +511,11 @@ def _fork(run: Callable[[], None], *, seconds: float | None = None, quiet: bool 
 
 def _end_after(seconds: float) -> None:
     """Ends this process if the next test takes far longer than on the code as it is: a loop that does not end."""
-    signal.setitimer(signal.ITIMER_PROF, 3 + 5 * seconds)
+    signal.setitimer(signal.ITIMER_PROF, 4 + 5 * seconds)
 
 
-def _report(attempt: Callable[[Mutant, list[str], str], str], mutant: Mutant, tests: list[str], folder: str) -> None:
-    failed = attempt(mutant, tests, folder)
+def _report(attempt: Attempt, mutant: Mutant, change: bool, tests: list[str], folder: str) -> None:
+    failed = attempt(mutant, change, tests, folder)
     (Path(folder) / "failed").write_text(failed)
 
 

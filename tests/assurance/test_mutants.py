@@ -24,12 +24,16 @@ PLANTED = {
         f"{MECHANISMS}::test_counts_must_exceed_the_threshold_on_the_grid"
     ),
 }
-UNNOTICED = f"privacy/planning.py | {MODULE} | SURE = 0.999 -> SURE = 1.998"
+UNNOTICED = (
+    f"privacy/planning.py | {MODULE} | SURE = 0.999 -> SURE = 1.998",
+    "privacy/events.py | _event | levels - 1 -> levels - 2",  # reached by a test that needs a folder
+)
+OTHERS = "tests/gate/test_ledger.py::test_existing_ledger_is_not_overwritten"
 
 
 def run(folder: Path, *only: str) -> str:
     command = [sys.executable, "-m", "tests.assurance.mutants", "--store", str(folder), "--workers", "1"]
-    command += ["--tests", *PLANTED.values(), "--only", *only]
+    command += ["--tests", *PLANTED.values(), OTHERS, "--only", *only]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -37,10 +41,10 @@ def run(folder: Path, *only: str) -> str:
 
 @pytest.mark.posix
 def test_planted_mutants_are_killed(tmp_path):
-    """The threshold off by one step, the wrong noise, a forgotten exposure, a constant; and one that nobody notices."""
-    said = run(tmp_path, *PLANTED, UNNOTICED)
-    assert f"survived: {UNNOTICED}" in said
-    assert "4 of 5 mutants are killed, 1 survive." in said
+    """The threshold off by one step, the wrong noise, a forgotten exposure, a constant; and two that nobody notices."""
+    said = run(tmp_path, *PLANTED, *UNNOTICED)
+    assert all(f"survived: {mutant}" in said for mutant in UNNOTICED)
+    assert "4 of 6 mutants are killed, 2 survive." in said
     kept = Store(tmp_path).outcomes(PLANTED.values())
     assert {outcome.test for (key, _), outcome in kept.items() if key in PLANTED} == set(PLANTED.values())
 

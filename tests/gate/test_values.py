@@ -1,0 +1,35 @@
+"""Mechanisms and sums cannot be changed between the spend and the draw."""
+
+import dataclasses
+
+import pytest
+
+from reticent.gate import grid, label_sums, mechanisms, sparse, step
+
+VALUES = (
+    grid.Rows,
+    label_sums.LabelSums,
+    label_sums._SumsOfSome,
+    mechanisms.SelectLabels,
+    mechanisms.CountLabels,
+    mechanisms.NoisySums,
+    mechanisms.GaussianSum,
+    mechanisms.JointGaussian,
+    sparse.SparseSums,
+    sparse.Kept,
+    sparse.SparseGaussian,
+    sparse.Tail,
+    step.OuterProducts,
+    step.Factors,
+    step.Block,
+    step.NoisySteps,
+)
+
+
+@pytest.mark.parametrize("kind", VALUES, ids=lambda kind: kind.__name__)
+def test_values_of_the_gate_are_frozen(kind):
+    """A mechanism whose event could be exchanged after it was compared with the spend would draw something else."""
+    value = object.__new__(kind)
+    for name in (*(field.name for field in dataclasses.fields(kind)), "other"):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(value, name, None)
