@@ -4,6 +4,7 @@ import pytest
 
 from reticent.budget import Budget
 from reticent.privacy import accounting, events, planning, selection
+from reticent.privacy.count_weights import default_count_weight
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
@@ -44,7 +45,7 @@ def test_labels_take_a_tenth_unless_said():
     plan = planning.plan(BUDGET, mechanism="optimal")
     assert plan.epsilon_labels == pytest.approx(0.1)
     assert plan.delta_labels == pytest.approx(1e-6)
-    assert planning.plan(BUDGET).count_weight == 0.1
+    assert planning.plan(BUDGET).count_weight == default_count_weight(BUDGET)
 
 
 def test_sizes_are_shown_where_none_are_given():
