@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import chi2, poisson
 
 from reticent.numerics.rows import unit_or_zero
 from reticent.released.evidence import CLASS_LENGTH
@@ -22,6 +23,7 @@ _FEWEST_NAMES = 10  # the mean of fewer says more about these labels than about 
 _LOOKED_AT = 32  # last releases that a centre is computed from: bounds the work of a task
 # A sum counts if its energy is so many deviations above that of noise.
 _STANDS_OUT = 4.0
+_BY_CHANCE = 1e-3  # how likely noise alone may have as many of these sums
 
 
 def centre_of(release: Release, width: int) -> Centre:
@@ -45,7 +47,7 @@ def next_centre(releases: Sequence[Release], names: Floats, width: int) -> Centr
         public = names.mean(axis=0) if len(names) >= _FEWEST_NAMES else np.zeros(width)
         return np.asarray(public, dtype=np.float32)
     last = centre_of(releases[-1], width).astype(np.float64)
-    total, count, energy = np.zeros(width), 0.0, 0.0
+    total, count, energy, found, looked = np.zeros(width), 0.0, 0.0, 0, 0
     for release in releases[-_LOOKED_AT:]:
         sums, noise = (release.parameters[name].astype(np.float64) for name in ("sums", "noise"))
         before = centre_of(release, width).astype(np.float64)
@@ -56,6 +58,10 @@ def next_centre(releases: Sequence[Release], names: Floats, width: int) -> Centr
         total += length * sums[strong].sum(axis=0) + examples * (before - last)
         energy += length**2 * width * float((noise[strong] ** 2).sum())
         count += examples
+        found, looked = found + int(strong.sum()), looked + len(strong)
+    by_chance = looked * float(chi2.sf(width + _STANDS_OUT * np.sqrt(2 * width), width))
+    if poisson.sf(found - 1, by_chance) > _BY_CHANCE:
+        return np.asarray(last, dtype=np.float32)
     square = float(total @ total)
     kept = max(0.0, 1 - energy / square) / count if square > 0 and count > 0 else 0.0  # James and Stein
     return np.asarray(last + kept * total, dtype=np.float32)
