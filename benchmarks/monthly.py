@@ -15,8 +15,8 @@ DATA, EPSILON = "clinc150", 1.0
 LINES = {
     ("cosine-paper", False, "none"): "the paper's sums",
     ("cosine", False, "none"): "ours, without names",
-    ("cosine", True, "none"): "ours",
-    ("cosine", True, "recurring"): "ours, with memory",
+    ("cosine", True, "none"): "ours, with names",
+    ("cosine", True, "recurring"): "ours, with names and memory",
 }
 
 
