@@ -41,7 +41,7 @@ def test_the_guard_sees_each_fault(tmp_path):
         "a refusal that is no sentence": lambda: refuse("Traceback:\n  x"),
         "a wrong result: lengths differ": lambda: fuzz_inputs._consistent(Examples([1], [], None)),
         "open outside": lambda: outside.write_text("x"),
-        "more than 30 MB": lambda: b"x" * 60_000_000,
+        "more than 30 MB": lambda: b"x" * 150_000_000,  # so much that what was freed meanwhile does not hide it
         "more than 0.3 s": slow,
         "a warning: UserWarning": lambda: warnings.warn("a row", stacklevel=1),
     }

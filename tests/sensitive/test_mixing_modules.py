@@ -82,7 +82,7 @@ def test_gradients_that_change_are_refused(name):
 
 @needs_torch
 def test_the_membership_attack_on_a_mixing_module_stays_within_the_bound(rng):
-    games = 250
+    games = 400  # at which the twin's 0.92 is six deviations above what the check lets through
     backend = backend_of(mixing()[LARGEST])
     assert within_the_bound(wins(gradients(AdapterGradients, backend), games, rng), games)
     assert not within_the_bound(wins(gradients(Blind, sixteen_rows(backend)), games, rng), games)

@@ -40,8 +40,8 @@ def next_centre(releases: Sequence[Release], names: Floats, width: int) -> Centr
         width: The number of features.
 
     Example:
-        >>> next_centre([], np.tile([0.6, 0.8], (10, 1)), 2).round(2).tolist()
-        [0.6, 0.8]
+        >>> next_centre([], np.tile([0.0, 0.5], (10, 1)), 2).tolist()
+        [0.0, 0.5]
     """
     if not releases:
         public = names.mean(axis=0) if len(names) >= _FEWEST_NAMES else np.zeros(width)
