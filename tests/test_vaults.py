@@ -14,7 +14,7 @@ import pytest
 
 import reticent as rt
 from reticent import errors, vaults
-from reticent.gate import epochs
+from reticent.gate import epochs, voiding
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
 from reticent.gate.remembered import FINE, Entry
@@ -192,6 +192,30 @@ def test_what_was_committed_is_published_by_the_next_writer(place, monkeypatch):
     assert [r.parameters["place"][0] for r in rt.load(place / "model").releases] == [1, 2, 3]
 
 
+def test_a_release_of_memory_that_may_have_been_seen_is_not_voided(place, monkeypatch):
+    """Killed between its file and the commit of the ledger: the file has its final name, and is published as it is."""
+    model = learned(place, "march")
+    append = Ledger._append
+
+    def killed(self: Ledger, kind: str, body: dict[str, Any]) -> int:
+        if kind == "publish":
+            raise KeyboardInterrupt
+        return append(self, kind, body)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "_append", killed)
+        with pytest.raises(KeyboardInterrupt):
+            model.learn_task(X, Y, name="april")
+    file = place / "model" / "releases" / "0002.safetensors"
+    seen = file.read_bytes()
+    (row,) = (spend.row for spend in rt.load(place / "model").statement().spends if not spend.published)
+    with pytest.raises(errors.LedgerError, match="where it may have been read"):
+        voiding.void(place / "model", row, reason="never published")
+    rt.load(place / "model").learn_task(X, Y, name="may")
+    assert tasks_of(place / "model") == ["march", "april", "may"]
+    assert file.read_bytes() == seen
+
+
 def test_labels_wait_for_what_was_committed(place, monkeypatch):
     """Rows of a release are rows of the labels that were known then: it is published before labels are added."""
     model = learned(place, "march")
@@ -207,8 +231,6 @@ def test_a_voided_place_is_burned(place, monkeypatch):
     with killed_at(monkeypatch, Ledger, "publish"):
         model.learn_task(X, Y, name="april")
     lost = entries(place / "vault")[1]
-    from reticent.gate import voiding
-
     voiding.void(place / "model", lost.row, reason="killed")
     rt.load(place / "model").learn_task(X, Y, name="april")
     kept = entries(place / "vault")
@@ -261,11 +283,27 @@ def test_a_vault_ahead_of_the_ledger_is_refused(place):
     assert refuses(place, "knows a task that the ledger does not")
 
 
-def test_two_copies_of_a_model_share_no_vault(place):
-    """Both have the row; its hash tells them apart."""
+def test_a_copied_folder_leaves_the_vault_to_the_original(place):
+    """Also where the user vouches for the vault; each goes on with a vault of its own."""
     learned(place, "march")
     shutil.copytree(place / "model", place / "other")
+    for vault in (None, place / "vault"):
+        with pytest.raises(errors.VaultError, match="of which this model is a copy"):
+            rt.load(place / "other", vault=vault).learn_task(X, Y, name="april")
+    vaults.rotate(place / "new", model=place / "other")
     rt.load(place / "other").learn_task(X, Y, name="april")
+    rt.load(place / "model").learn_task(X, Y, name="may")
+    assert tasks_of(place / "model") == ["march", "may"]
+
+
+def test_two_models_that_share_a_vault_in_turn_are_told_apart(place):
+    """The copy learns while the original is away; both have the row, and its hash tells them apart."""
+    learned(place, "march")
+    shutil.copytree(place / "model", place / "other")
+    (place / "model").rename(place / "away")
+    rt.load(place / "other").learn_task(X, Y, name="april")
+    (place / "other").rename(place / "gone")
+    (place / "away").rename(place / "model")
     with pytest.raises(errors.VaultError, match="knows a task that the ledger does not"):
         rt.load(place / "model").learn_task(X, Y, name="may")
     assert [spend.task for spend in rt.load(place / "model").statement().spends] == ["march"]

@@ -82,8 +82,8 @@ def rotate(vault: str | os.PathLike[str], *, model: str | os.PathLike[str] | Non
     Guarantees:
       - A lost vault, one behind the ledger and a saved copy go on in a new epoch.
                                                                             test_rotation_helps_where_a_vault_is_refused
-      - The vault of another model, or one that a saved copy has, is never replaced. (A folder copied by hand is taken
-        for the model itself, see docs/memory.md.)                          test_vaults_of_others_are_not_replaced
+      - The vault of another model or of another copy is never replaced.
+        test_vaults_of_others_are_not_replaced, test_a_copied_folder_leaves_the_vault_to_the_original
 
     Args:
         vault: Its folder, or a new one.

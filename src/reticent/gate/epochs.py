@@ -176,11 +176,15 @@ def _refuse_vault_of_others(epoch: Epoch, vault: Path, model: Path, ledger: Ledg
         if epoch.vault is not None and epoch.place is not None and where(epoch, model, None) == vault:
             return  # where ours is
         raise errors.VaultError(f"{vault} holds something else. Remove it, or choose another folder.") from None
+    if about.ledger != ledger.identity or _is_used_elsewhere(about, model):
+        raise errors.VaultError(f"{vault} is the memory of another model, or of another copy. Choose another folder.")
+
+
+def _is_used_elsewhere(about: About, model: Path) -> bool:
+    """Returns whether the model that a vault belongs to still lies in another folder: then this one is its copy."""
     user = Path(about.model)
     with explained(user):
-        used = _real(user) != _real(model) and (user / LEDGER).exists()
-    if about.ledger != ledger.identity or used:
-        raise errors.VaultError(f"{vault} is the memory of another model, or of another copy. Choose another folder.")
+        return _real(user) != _real(model) and (user / LEDGER).exists()
 
 
 def own_vault(folder: Path) -> Path | None:
@@ -200,6 +204,8 @@ def opened(epoch: Epoch, model: Path, ledger: Ledger, given: Path | None) -> Ite
                                                                   test_a_vault_restored_behind_the_ledger_is_refused
       - One that is ahead of it, of another model, or a copy that nobody vouches for is refused.
         test_a_vault_ahead_of_the_ledger_is_refused, test_foreign_vaults_are_refused, test_copied_vaults_are_refused
+      - A copy of a model's folder does not get the vault of the original, whoever vouches.
+                                                                  test_a_copied_folder_leaves_the_vault_to_the_original
 
     Args:
         epoch: As the settings have it.
@@ -217,7 +223,7 @@ def opened(epoch: Epoch, model: Path, ledger: Ledger, given: Path | None) -> Ite
                 f"lost, do not restore an older one. {begin}"
             )
     with one_writer(folder), Vault.open(folder) as vault:
-        _refuse_foreign(vault, epoch, ledger, folder, begin, moved=given is not None)
+        _refuse_foreign(vault, epoch, ledger, folder, begin, model, moved=given is not None)
         _refuse_out_of_step(vault, epoch, ledger, begin)
         for row in vault.heads():
             if ledger.account.spends[row].voided is not None:
@@ -250,7 +256,7 @@ def problem_of(folder: Path, model: Path, ledger: LedgerFile) -> str | None:
     begin = _BEGIN.format(vault=folder, model=model)
     with one_writer(folder), Vault.open(folder) as vault:
         try:
-            _refuse_foreign(vault, epoch, ledger, folder, begin, moved=False)
+            _refuse_foreign(vault, epoch, ledger, folder, begin, model, moved=False)
             _refuse_out_of_step(vault, epoch, ledger, begin)
             Kept(epoch, vault.entries()).refuse_if_full()
         except errors.VaultError as error:
@@ -258,13 +264,21 @@ def problem_of(folder: Path, model: Path, ledger: LedgerFile) -> str | None:
     return None
 
 
-def _refuse_foreign(vault: Vault, epoch: Epoch, ledger: LedgerFile, folder: Path, begin: str, *, moved: bool) -> None:
+def _refuse_foreign(
+    vault: Vault, epoch: Epoch, ledger: LedgerFile, folder: Path, begin: str, model: Path, *, moved: bool
+) -> None:
     about = vault.about
     found = (about.vault, about.ledger, about.epoch, about.eighths, about.horizon)
     if found != (epoch.vault, ledger.identity, epoch.number, epoch.eighths, epoch.horizon):
         raise errors.VaultError(
             f"The vault at {folder} belongs to another model, or to an earlier epoch of this one. Name the right one "
             f"with --vault. If it is lost: {begin}"
+        )
+    if _is_used_elsewhere(about, model):
+        raise errors.VaultError(
+            f"The vault at {folder} is that of {about.model}, of which this model is a copy; both would publish "
+            "sums of the same persons. Learn with one of them, or give this one a vault of its own: "
+            f"reticent vault rotate NEW_VAULT --model {model}"
         )
     if not moved and vault.is_copied:
         raise errors.VaultError(
