@@ -18,7 +18,7 @@ from reticent.gate import epochs, voiding
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
 from reticent.gate.remembered import FINE, Entry
-from reticent.gate.vault import FILE_NAME, Vault
+from reticent.gate.vault import FILE_NAME, SEAL, Vault
 from reticent.memory import STOLEN
 from reticent.numerics import files
 from reticent.privacy import events
@@ -310,14 +310,43 @@ def test_two_models_that_share_a_vault_in_turn_are_told_apart(place):
 
 
 def test_copied_vaults_are_refused(place):
-    """A copy in place of the file, until the user vouches for it; what stays unnoticed is in docs/memory.md."""
+    """A copy in place of the file, until it gets another name and the user vouches for it there."""
     learned(place, "march")
     shutil.copytree(place / "vault", place / "copy")
     (place / "vault").rename(place / "original")
     (place / "copy").rename(place / "vault")
     assert refuses(place, "copied, restored or moved to another disk")
-    rt.load(place / "model", vault=place / "vault").learn_task(X, Y, name="april")
+    assert refuses(place, "copied, restored or moved to another disk", vault=place / "vault")
+    (place / "vault").rename(place / "moved")
+    rt.load(place / "model", vault=place / "moved").learn_task(X, Y, name="april")
     rt.load(place / "model").learn_task(X, Y, name="may")
+
+
+def test_a_model_and_its_vault_restored_together_are_refused(place):
+    """From one backup, in step with each other, also where the vault is named each time."""
+    learned(place, "march")
+    for folder in ("model", "vault"):
+        shutil.copytree(place / folder, place / "backup" / folder)
+    rt.load(place / "model").learn_task(X, Y, name="april")
+    for folder in ("model", "vault"):
+        shutil.rmtree(place / folder)
+        shutil.copytree(place / "backup" / folder, place / folder)
+    assert refuses(place, "copied, restored or moved to another disk")
+    assert refuses(place, "copied, restored or moved to another disk", vault=place / "vault")
+
+
+def test_copies_of_a_ledger_are_told_apart(place):
+    """Both have spent on a task of the same name on the same day; the vault knows the one that it has kept."""
+    learned(place, "march")
+    shutil.copytree(place / "model", place / "other")
+    (place / "model").rename(place / "away")
+    rt.load(place / "other").learn_task(X, Y, name="april")
+    (place / "other").rename(place / "gone")
+    (place / "away").rename(place / "model")
+    with Ledger.open(place / "model") as ledger:
+        (march,) = ledger.account.spends.values()
+        ledger.spend(march.event, task="april", private=True)
+    assert refuses(place, "knows a task that the ledger does not")
 
 
 def test_foreign_vaults_are_refused(place):
@@ -540,7 +569,7 @@ def test_rotation_killed_in_between_is_refused_until_it_is_done_again(place, mon
     assert refuses(place, "earlier epoch of this one")
     assert vaults.rotate(place / "vault").number == 3
     model.learn_task(X, Y, name="april")
-    assert sorted(name for name in os.listdir(place / "vault") if name != files.LOCK) == [FILE_NAME]
+    assert sorted(name for name in os.listdir(place / "vault") if name != files.LOCK) == [SEAL, FILE_NAME]
 
 
 @pytest.mark.parametrize("harm", ["lost", "behind", "half-written", "copied"])

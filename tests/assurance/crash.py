@@ -37,6 +37,7 @@ from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import GaussianSum
 from reticent.gate.upgrade import upgrade
 from reticent.gate.vault import FILE_NAME as VAULT
+from reticent.gate.vault import SEAL
 from reticent.gate.vault import Vault
 from reticent.lab.bench import one_run, runner
 from reticent.lab.bench.folder import Folder
@@ -397,7 +398,7 @@ def _out_of_step(folder: Path, committed: tuple[int, bytes] | None) -> Wrong:
         released = (folder / "model" / store.RELEASES).glob("*.safetensors")
         if any(file.read_bytes() == content for file in released) == voided:
             wrong.append("what was committed is not published as it was, or is published though it was voided")
-    left = {file.name for file in (folder / "vault").iterdir()} - {VAULT, files.LOCK}
+    left = {file.name for file in (folder / "vault").iterdir()} - {VAULT, SEAL, files.LOCK}
     return wrong + [f"left over in the vault: {name}" for name in sorted(left)]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from reticent import errors
 from reticent.gate.remembered import Entry
-from reticent.gate.vault import FILE_NAME, About, Vault
+from reticent.gate.vault import FILE_NAME, SEAL, About, Vault
 
 ABOUT = About(vault="1" * 32, ledger="2" * 32, epoch=1, eighths=2, horizon=12, model="model")
 
@@ -49,7 +49,7 @@ def test_a_vault_keeps_entries_and_one_release(vault):
         opened.forget(8)
         assert opened.waiting() is None
         assert [one.row for one in opened.entries()] == [3, 5]
-    assert os.listdir(vault) == [FILE_NAME]
+    assert sorted(os.listdir(vault)) == [SEAL, FILE_NAME]
 
 
 def test_a_vault_commits_all_or_nothing(vault):
@@ -184,7 +184,22 @@ def test_a_copied_vault_notices(vault, tmp_path):
         assert copied.is_copied
         copied.settle(Path("there"))
         assert not copied.is_copied
-        assert copied.about == replace(ABOUT, model="there", file=copied.about.file)
+        facts = copied.about
+    assert facts == replace(ABOUT, model="there", home=str(tmp_path / "copy"), file=facts.file, sealed=facts.sealed)
+
+
+@pytest.mark.parametrize("change", ["restored", "lost"])
+def test_a_vault_put_back_into_its_own_file_notices(vault, change):
+    """A backup that keeps every time it can: the system's own note of when a file was last put there is not kept."""
+    seal, content = vault / SEAL, (vault / FILE_NAME).read_bytes()
+    before = seal.stat()
+    seal.unlink()
+    if change == "restored":
+        seal.touch()
+        os.utime(seal, ns=(before.st_atime_ns, before.st_mtime_ns))
+    (vault / FILE_NAME).write_bytes(content)
+    with Vault.open(vault) as opened:
+        assert opened.is_copied
 
 
 def test_a_new_vault_takes_no_journal_of_the_old_one(vault):

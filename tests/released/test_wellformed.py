@@ -118,7 +118,10 @@ def test_only_tasks_of_an_epoch_have_a_place(model, remembering):
         *(("named", rows) for rows in ([0, 2], [-1, 1], [1, 0], [1, 1], [0.0, 1.0], [[0, 1]], [0], None)),
         *(("names", rows) for rows in (2 * UNIT, UNIT * np.nan, 0 * UNIT, UNIT[:1], UNIT[:, :3], UNIT[0], None)),
         ("names", UNIT.astype(np.float64)),
-        *(("centre", value) for value in (UNIT, UNIT[0, :3], UNIT[0] * np.nan, np.eye(2, 8)[0])),
+        *(
+            ("centre", value)
+            for value in (UNIT, UNIT[0, :3], UNIT[0] * np.nan, UNIT[0] * np.float32(1.01), np.eye(2, 8)[0])
+        ),
         *(("place", value) for value in ([0], [2], [1, 2], [3.0], 3, None)),
         *(("earlier_rows", rows) for rows in ([1, 2], [-1, 1], [1], [1.0, 1.0], [[1, 1]], None)),
         *(("earlier_places", places) for places in ([1, 1], [0, 1], [1, 3], [1], [1.0, 2.0], None)),

@@ -211,7 +211,8 @@ def opened(epoch: Epoch, model: Path, ledger: Ledger, given: Path | None) -> Ite
         epoch: As the settings have it.
         model: The model's folder.
         ledger: Open, with all of its rows read.
-        given: Where the user says that the vault is: their word that it was moved and is used nowhere else.
+        given: Where the user says that the vault is. Another place than before is their word that it was moved and is
+            used nowhere else.
     """
     folder = where(epoch, model, given)
     refuse_overlap(folder, model)
@@ -223,7 +224,7 @@ def opened(epoch: Epoch, model: Path, ledger: Ledger, given: Path | None) -> Ite
                 f"lost, do not restore an older one. {begin}"
             )
     with one_writer(folder), Vault.open(folder) as vault:
-        _refuse_foreign(vault, epoch, ledger, folder, begin, model, moved=given is not None)
+        _refuse_foreign(vault, epoch, ledger, folder, begin, model, named=given is not None)
         _refuse_out_of_step(vault, epoch, ledger, begin)
         for row in vault.heads():
             if ledger.account.spends[row].voided is not None:
@@ -256,7 +257,7 @@ def problem_of(folder: Path, model: Path, ledger: LedgerFile) -> str | None:
     begin = _BEGIN.format(vault=folder, model=model)
     with one_writer(folder), Vault.open(folder) as vault:
         try:
-            _refuse_foreign(vault, epoch, ledger, folder, begin, model, moved=False)
+            _refuse_foreign(vault, epoch, ledger, folder, begin, model, named=False)
             _refuse_out_of_step(vault, epoch, ledger, begin)
             Kept(epoch, vault.entries()).refuse_if_full()
         except errors.VaultError as error:
@@ -265,7 +266,7 @@ def problem_of(folder: Path, model: Path, ledger: LedgerFile) -> str | None:
 
 
 def _refuse_foreign(
-    vault: Vault, epoch: Epoch, ledger: LedgerFile, folder: Path, begin: str, model: Path, *, moved: bool
+    vault: Vault, epoch: Epoch, ledger: LedgerFile, folder: Path, begin: str, model: Path, *, named: bool
 ) -> None:
     about = vault.about
     found = (about.vault, about.ledger, about.epoch, about.eighths, about.horizon)
@@ -280,10 +281,11 @@ def _refuse_foreign(
             "sums of the same persons. Learn with one of them, or give this one a vault of its own: "
             f"reticent vault rotate NEW_VAULT --model {model}"
         )
-    if not moved and vault.is_copied:
+    if vault.is_copied and not (named and str(folder) != about.home):
         raise errors.VaultError(
             f"The vault at {folder} is not the file that was written last: it was copied, restored or moved to another "
-            f"disk. If it was moved and no copy of it is in use, say so with --vault. If in doubt: {begin}"
+            "disk. If it was moved and no copy of it is in use, give it another name and say so with --vault. If in "
+            f"doubt: {begin}"
         )
 
 

@@ -99,7 +99,8 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             private: False if the noise comes from a seeded source.
         """
         task = names.public_name(task)
-        body = {"task": task, "event": events.to_json(event), "private": bool(private)}
+        mark = secrets.token_hex(16)  # two copies of a ledger never have the same hash again
+        body = {"task": task, "event": events.to_json(event), "private": bool(private), "mark": mark}
         with self._exclusive():
             self._refuse_other_epoch(event)
             if not self._affordable(event, task):

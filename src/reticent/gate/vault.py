@@ -23,10 +23,11 @@ from reticent import errors
 from reticent.gate.remembered import Entry
 from reticent.labels import LabelSpace, labels_from_json, labels_to_json
 from reticent.numerics import databases
-from reticent.numerics.files import draft_of, remove_drafts, sync_folder
+from reticent.numerics.files import draft_of, remove_drafts, sync_folder, write_whole
 from reticent.numerics.reading import MEGABYTE, json_of
 
 FILE_NAME = "vault.sqlite"
+SEAL = "seal"  # an empty file that is never touched again: putting a backup back changes the time that the system notes
 VERSION = 1
 APPLICATION = 0x52544E56
 SCHEMA = (
@@ -57,7 +58,9 @@ class About:
         eighths: Of the exponent of its correlated noise.
         horizon: How many tasks it is for.
         model: Where its model was last.
+        home: Where it was itself.
         file: The number that the file system gave to the file: another one is a copy.
+        sealed: When its seal was made, in nanoseconds, by the file system: nobody can set that time.
     """
 
     vault: str
@@ -66,7 +69,9 @@ class About:
     eighths: int
     horizon: int
     model: str
+    home: str = ""
     file: int = 0
+    sealed: int = 0
 
 
 class Waiting(NamedTuple):
@@ -111,14 +116,14 @@ class Vault:
             remove_drafts(folder)
             try:
                 os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+                about = replace(about, home=str(folder), file=draft.stat().st_ino, sealed=_seal(folder))
                 with contextlib.closing(_connect(draft)) as db:
                     db.execute("BEGIN IMMEDIATE")
                     for statement in SCHEMA:
                         db.execute(statement)
                     db.execute(f"PRAGMA application_id = {APPLICATION}")
                     db.execute(f"PRAGMA user_version = {VERSION}")
-                    text = json.dumps(asdict(replace(about, file=draft.stat().st_ino)))
-                    db.execute("INSERT INTO about VALUES (?)", (text,))
+                    db.execute("INSERT INTO about VALUES (?)", (json.dumps(asdict(about)),))
                     db.execute("COMMIT")
                 for ending in _SIDE_FILES:  # of the vault before: SQLite would take them for this one's
                     file.with_name(file.name + ending).unlink(missing_ok=True)
@@ -168,7 +173,8 @@ class Vault:
             ((body,),) = self._db.execute("SELECT body FROM about LIMIT 2").fetchall()
             found = json_of(body)
             about = About(**{field.name: found[field.name] for field in fields(About)})
-            texts, numbers = (about.vault, about.ledger, about.model), (about.epoch, about.eighths, about.horizon)
+            texts = about.vault, about.ledger, about.model, about.home
+            numbers = about.epoch, about.eighths, about.horizon, about.file, about.sealed
             if not all(isinstance(text, str) for text in texts) or not all(type(n) is int and n > 0 for n in numbers):
                 raise ValueError("Expected texts and numbers.")
         except _STRANGE as error:
@@ -177,9 +183,11 @@ class Vault:
 
     @property
     def is_copied(self) -> bool:
-        """Whether the file is another one than that which was written: copied, restored, or moved to another disk."""
+        """Whether these are other files than those which were written: copied, restored, or moved to another disk."""
         with explained(self._file):
-            return self._file.stat().st_ino != self.about.file
+            seal = self._file.with_name(SEAL)
+            sealed = seal.stat().st_ctime_ns if seal.exists() else None
+            return (self._file.stat().st_ino, sealed) != (self.about.file, self.about.sealed)
 
     # --- entries
 
@@ -247,9 +255,11 @@ class Vault:
                 self._db.execute(f"DELETE FROM {table} WHERE row = ?", (row,))  # noqa: S608 (a name of ours)
 
     def settle(self, model: Path) -> None:
-        """Notes where its model is, and which file it is itself."""
-        with explained(self._file):
-            about = replace(self.about, model=str(model), file=self._file.stat().st_ino)
+        """Notes where its model and itself are, and which files these are."""
+        about = replace(self.about, model=str(model), home=str(self._file.parent))
+        if self.is_copied:
+            with explained(self._file):
+                about = replace(about, file=self._file.stat().st_ino, sealed=_seal(self._file.parent))
         if about != self.about:
             with self._transaction():
                 self._db.execute("UPDATE about SET body = ?", (json.dumps(asdict(about)),))
@@ -273,6 +283,12 @@ def make_folder(folder: Path) -> None:
     if not folder.exists():
         folder.mkdir(mode=0o700, parents=True)
     refuse_readable(folder)
+
+
+def _seal(folder: Path) -> int:
+    """Makes the seal of a folder anew, durably; returns the time that the file system noted for it."""
+    write_whole(folder / SEAL, b"")
+    return (folder / SEAL).stat().st_ctime_ns
 
 
 def refuse_readable(path: Path) -> None:

@@ -64,7 +64,10 @@ def next_centre(releases: Sequence[Release], names: Floats, width: int) -> Centr
         return np.asarray(last, dtype=np.float32)
     square = float(total @ total)
     kept = max(0.0, 1 - energy / square) / count if square > 0 and count > 0 else 0.0  # James and Stein
-    return np.asarray(last + kept * total, dtype=np.float32)
+    found_at = last + kept * total
+    return np.asarray(
+        found_at / max(1.0, float(np.linalg.norm(found_at))), dtype=np.float32
+    )  # as any mean of unit rows
 
 
 def centred(features: Floats, centre: Centre) -> Floats:

@@ -39,7 +39,7 @@ def _described(value: Any) -> bool:
 _identity, _settings = _maybe(settings.is_identity), _maybe(_described)
 _FIELDS: Mapping[str, Mapping[str, Check]] = {
     "open": {"identity": _identity, "settings": _settings},
-    "spend": {"at": _text, "task": _text, "private": lambda value: isinstance(value, bool)},
+    "spend": {"at": _text, "task": _text, "private": lambda value: isinstance(value, bool), "mark": _identity},
     "publish": {"of": _numbers, "release": _maybe(settings.is_entry)},
     "void": {"of": _number, "reason": _text},
     "act": {"at": _text, "text": _text},

@@ -29,8 +29,8 @@ def refuse_malformed(model: Model, rule: str | None, *, since: int = 0, advice: 
     Guarantees:
       - Rows are rows of the label space, ascending; there is a finite value for each, of one width in all releases.
                                                                             test_releases_that_do_not_fit_are_refused
-      - So are rows that have a name, each in one release, with a unit vector; a centre has that width; what was
-        published in retrospect belongs to earlier places.                  test_optional_arrays_are_checked
+      - So are rows that have a name, each in one release, with a unit vector; a centre has that width and lies in the
+        unit ball; what was published in retrospect belongs to earlier places.       test_optional_arrays_are_checked
 
     Args:
         model: With all of its releases.
@@ -147,7 +147,9 @@ def _names_fit(parameters: Mapping[str, Any], width: int | None, labels: int) ->
 
 def _centre_fits(parameters: Mapping[str, Any], width: int | None) -> bool:
     centre = parameters.get(_CENTRE)
-    return centre is None or (centre.shape == (width,) and centre.dtype == np.float32)
+    if centre is None:
+        return True
+    return centre.shape == (width,) and centre.dtype == np.float32 and bool(norms(centre[None]) < 1 + _UNIT)
 
 
 def _places_fit(parameters: Mapping[str, Any], width: int | None, labels: int) -> bool:
