@@ -37,8 +37,7 @@ from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import GaussianSum
 from reticent.gate.upgrade import upgrade
 from reticent.gate.vault import FILE_NAME as VAULT
-from reticent.gate.vault import SEAL
-from reticent.gate.vault import Vault
+from reticent.gate.vault import SEAL, Vault
 from reticent.lab.bench import one_run, runner
 from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.specs import Spec
