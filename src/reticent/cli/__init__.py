@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from reticent import errors, names
-from reticent.cli import experiments, ledger_verbs, models, vault_verbs
+from reticent.cli import answers, experiments, ledger_verbs, models, plans, vault_verbs
 
 app = typer.Typer(
     name="reticent",
@@ -29,11 +29,11 @@ vault = typer.Typer(no_args_is_help=True, help="Look after the vault of a model 
 app.add_typer(vault, name="vault")
 VERBS: tuple[Callable[..., None], ...] = (
     experiments.demo,
-    models.plan,
+    plans.plan,
     models.init,
     models.learn,
-    models.predict,
-    models.evaluate,
+    answers.predict,
+    answers.evaluate,
     ledger_verbs.ledger,
     ledger_verbs.upgrade,
     experiments.audit,

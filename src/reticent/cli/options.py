@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import text as rich_text
 from rich.console import Console
-from rich.text import Text
 
 from reticent import names
 
@@ -14,6 +14,22 @@ Epsilon = Annotated[float, typer.Option(help="Privacy loss of one person over th
 Delta = Annotated[float, typer.Option(help="Chance that epsilon does not hold.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Plot = Annotated[Path | None, typer.Option(help="Also write a figure: FILE.png or FILE.html.")]
+Model = Annotated[Path, typer.Option(help="The model directory.")]
+Text = Annotated[str | None, typer.Option(help="Column with texts.")]
+Image = Annotated[str | None, typer.Option(help="Column with paths of images.")]
+Features = Annotated[str | None, typer.Option(help="Columns of numbers, separated by commas.")]
+Person = Annotated[
+    str | None, typer.Option("--person", "--unit", help="Column that says whose example it is, of private data.")
+]
+Again = Annotated[
+    str | None, typer.Option(help="As given to init, where it is not stored: hf:NAME, timm:NAME or module:object.")
+]
+Horizon = Annotated[int | None, typer.Option(help="With --memory: how many tasks an epoch has at most; 120.")]
+Recurring = Annotated[
+    bool | None,
+    typer.Option("--recurring/--not-recurring", help="With --memory: whether labels come back, by public knowledge."),
+]
+TaskSize = Annotated[int, typer.Option(help="About how many examples a task has; only peft asks.")]
 
 
 def console() -> Console:
@@ -26,9 +42,9 @@ def tell(text: str) -> None:
     console().print(names.shown(text), markup=False, highlight=False, soft_wrap=True)
 
 
-def plain(text: object) -> Text:
+def plain(text: object) -> rich_text.Text:
     """Returns a cell or title of a table that may hold such names."""
-    return Text(names.shown(text))
+    return rich_text.Text(names.shown(text))
 
 
 def fail_if(wrong: bool) -> None:

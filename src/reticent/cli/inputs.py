@@ -1,0 +1,65 @@
+"""What verbs are given: models, encoders, examples, memory and names of tasks, from words of the command line."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reticent import errors, names
+
+if TYPE_CHECKING:
+    from reticent.memory import Memory
+
+
+def encoder_of(name: str) -> Any:
+    """Returns the encoder of a name; module:object runs the user's own code."""
+    from reticent import encoders
+
+    return encoders.named(name, own=True)
+
+
+def memory_of(vault: Path | None, horizon: int | None, recurring: bool | None) -> "Memory | None":
+    """Returns what a model may keep in a vault; None without one."""
+    from reticent.memory import Memory
+    from reticent.privacy.correlation import DEFAULT_HORIZON
+
+    if vault is None:
+        if horizon is not None or recurring is not None:
+            raise errors.InvalidValue("Expected --memory VAULT with --horizon, --recurring and --not-recurring.")
+        return None
+    return Memory(vault=vault, horizon=DEFAULT_HORIZON if horizon is None else horizon, recurring=recurring)
+
+
+def loaded(folder: Path, encoder: str | None, learner: str | None, vault: Path | None = None) -> Any:
+    """Loads a model; code and weights that are not stored are named again by the user."""
+    from reticent.classifier import load
+
+    own = None
+    if learner is not None:
+        from reticent.sensitive import learners
+
+        own = learners.named(learner)
+    return load(folder, encoder=None if encoder is None else encoder_of(encoder), learner=own, vault=vault)
+
+
+def labelled(source: Path, *, features: str | None, **columns: str | None) -> Any:
+    """Reads examples with their labels."""
+    from reticent.readers import Columns, read
+
+    examples = read(source, Columns(features=listed(features), **columns))
+    if examples.labels is None:
+        raise errors.InvalidValue("Expected the column with the labels: --label.")
+    return examples
+
+
+def task_name(source: Path, name: str | None) -> str:
+    """Returns the public name of a task: the file's, unless another is given."""
+    if name is not None:
+        return names.public_name(name)
+    try:
+        return names.public_name(source.stem)
+    except errors.InvalidValue as error:
+        raise errors.InvalidValue(f"{error} The name of the file is that of the task unless --name is given.") from None
+
+
+def listed(text: str | None) -> tuple[str, ...]:
+    """Returns words that stand between commas."""
+    return tuple(part.strip() for part in text.split(",")) if text else ()
