@@ -157,7 +157,7 @@ class Ended:
 
 # --- the tracer
 
-_libc = ctypes.CDLL(None, use_errno=True)
+_libc: Any = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None  # see `unavailable`
 
 
 def _ptrace(request: int, process: int, address: int = 0, data: Any = 0) -> int:

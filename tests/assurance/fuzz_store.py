@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import random
-import resource
 import secrets
 import shutil
 import signal
@@ -455,6 +454,8 @@ def _alarm() -> Iterator[None]:
 
 def _peak() -> float:
     """The most memory that this process has used so far, in megabytes."""
+    import resource  # Windows has none, and imports this module
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1 << 20)
 
 

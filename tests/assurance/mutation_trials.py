@@ -17,7 +17,6 @@ import importlib.util
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import sys
@@ -498,6 +497,8 @@ def _fork(run: Callable[[], None], *, seconds: float | None = None, quiet: bool 
             for stream in (0, 1, 2):
                 os.dup2(nothing, stream)
         if seconds is not None:
+            import resource  # Windows has none, and imports this module
+
             os.setsid()
             resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

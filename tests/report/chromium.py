@@ -1,7 +1,6 @@
 """Drives a real headless Chromium over its debugging pipe: no driver, no port, no download."""
 
 import base64
-import fcntl
 import json
 import os
 import subprocess
@@ -21,6 +20,8 @@ FLAGS = (
 
 def _pipe() -> tuple[int, int]:
     """Both ends out of the way of descriptors 3 and 4."""
+    import fcntl  # Windows has none, and imports this module
+
     low = os.pipe()
     high = fcntl.fcntl(low[0], fcntl.F_DUPFD_CLOEXEC, 10), fcntl.fcntl(low[1], fcntl.F_DUPFD_CLOEXEC, 10)
     for end in low:

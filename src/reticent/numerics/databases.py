@@ -57,7 +57,8 @@ def harden(database: sqlite3.Connection, *, longest: int) -> None:
     database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     if sys.version_info >= (3, 12):
         database.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
-    for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+    durable = ("fullfsync = ON", "checkpoint_fullfsync = ON")  # macOS alone has it; see `files.sync`
+    for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", *durable):
         database.execute(f"PRAGMA {pragma}")
 
 

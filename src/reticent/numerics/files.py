@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import secrets
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def write_whole(file: Path, content: bytes | str) -> None:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fsync(stream.fileno())
+            sync(stream.fileno())
         os.replace(draft, file)
         sync_folder(file.parent)
     except OSError as error:
@@ -82,9 +83,25 @@ def sync_folder(folder: Path) -> None:
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        sync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync(descriptor: int) -> None:
+    """Makes what was written durable. On macOS fsync leaves it in the cache of the drive, so that is emptied too.
+
+    Guarantees:
+      - macOS is asked for its own, stronger call; a file system without it gets fsync.
+                                                                          test_macos_empties_the_cache_of_the_drive
+    """
+    if sys.platform == "darwin":
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
 
 
 @contextlib.contextmanager

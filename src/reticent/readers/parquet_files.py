@@ -15,8 +15,7 @@ _FOOTER = {"thrift_string_size_limit": 1 << 24, "thrift_container_size_limit": 1
 
 def read_parquet(path: Path, columns: Columns, *, labelled: bool) -> dict[str, list[object]]:
     """Returns the wanted columns, as Python objects; every row is a row, with labels or not."""
-    from pyarrow import parquet
-
+    parquet = library()
     del labelled
     try:
         schema = parquet.read_schema(path)
@@ -31,6 +30,15 @@ def read_parquet(path: Path, columns: Columns, *, labelled: bool) -> dict[str, l
         raise
     except Exception:  # pyarrow has a dozen kinds
         raise errors.InvalidValue(f"{path.name} is not a readable Parquet file.") from None
+
+
+def library() -> Any:
+    """Returns pyarrow's reader and writer of Parquet, or says how to install it: a core install is smaller without."""
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise errors.ReticentError("Parquet files need pyarrow: pip install 'reticent[parquet]'.") from None
+    return parquet
 
 
 def _read(file: Any, columns: Columns) -> dict[str, list[object]]:

@@ -5,6 +5,7 @@ others, and is tried again the next time.
 """
 
 import contextlib
+import importlib.util
 import io
 import json
 import multiprocessing
@@ -16,9 +17,6 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from reticent import errors
 from reticent.lab.bench import one_run, tables, without_data
@@ -100,7 +98,7 @@ def _write_streams(specs: Sequence[Spec], folder: Folder, place: Workspace, miss
 
 
 def write_tables(specs: Sequence[Spec], folder: Folder) -> None:
-    """Writes the tables of these specs as JSON, Markdown and LaTeX, and all runs as one Parquet file."""
+    """Writes the tables of these specs as JSON, Markdown and LaTeX, and all runs as one Parquet file (with pyarrow)."""
     results = folder.results()
     for spec in specs:
         made = tables.tables(spec, results, extra=folder.read)
@@ -118,9 +116,11 @@ def write_tables(specs: Sequence[Spec], folder: Folder) -> None:
         }
         for key, result in results.items()
     ]
-    if flat:
+    if flat and importlib.util.find_spec("pyarrow") is not None:
+        from pyarrow import Table, parquet
+
         stream = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(flat), stream)
+        parquet.write_table(Table.from_pylist(flat), stream)
         folder.write("results.parquet", stream.getvalue())
 
 

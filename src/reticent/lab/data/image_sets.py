@@ -22,6 +22,7 @@ import numpy.typing as npt
 from reticent import errors, readers
 from reticent.lab.data.datasets import FIVE_DATASETS, SPLIT_CIFAR100, SPLIT_IMAGENET_R, Data, MissingData
 from reticent.numerics.rows import take
+from reticent.readers import parquet_files
 
 ENCODER = "hf:google/vit-base-patch16-224-in21k"
 _HELD_OUT = 0.2
@@ -190,9 +191,7 @@ def _shards(source: _Source, folder: Path, part: str) -> list[Path]:
 
 
 def _rows(shard: Path) -> Iterator[tuple[Mapping[str, Any], object]]:
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(shard) as file:
+    with parquet_files.library().ParquetFile(shard) as file:
         image, label = _columns(file.schema_arrow.names, shard.name)
         for batch in file.iter_batches(columns=[image, label], batch_size=1024):
             yield from zip(batch[image].to_pylist(), batch[label].to_pylist(), strict=True)
