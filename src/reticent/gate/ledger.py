@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from reticent import errors, names
 from reticent.budget import Budget
+from reticent.numerics import databases
 from reticent.numerics.files import draft_of, sync_folder
 from reticent.privacy import accounting, events
 from reticent.privacy.events import Event
@@ -78,15 +79,13 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         return ledger
 
     def _lay_out(self, budget: Budget, settings: Mapping[str, Any] | None) -> None:
-        with explained(self._path):
-            self._db.execute("BEGIN IMMEDIATE")
+        with explained(self._path), databases.transaction(self._db):
             for statement in SCHEMA:
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA application_id = {APPLICATION}")
             self._db.execute(f"PRAGMA user_version = {VERSION}")
             first = {**budget.to_json(), "identity": secrets.token_hex(16)}
             self._append("open", first if settings is None else {**first, "settings": dict(settings)})
-            self._db.execute("COMMIT")
 
     # --- spending
 
@@ -255,19 +254,14 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
                 "path, and open it in this process."
             )
         with self._lock, explained(self._path):
-            self._db.execute("BEGIN IMMEDIATE")
+            before = self._account
             try:
-                self._refresh()
-                before = self._account.copy()
-                try:
+                with databases.transaction(self._db):
+                    self._refresh()
+                    before = self._account.copy()
                     yield
-                    self._db.execute("COMMIT")
-                except BaseException:
-                    self._account = before  # what was added is in memory only
-                    raise
             except BaseException:
-                with contextlib.suppress(Exception):  # SQLite rolls back by itself where the disk is full
-                    self._db.execute("ROLLBACK")
+                self._account = before  # what was added is in memory only
                 raise
 
     def _append(self, kind: str, body: dict[str, Any]) -> int:

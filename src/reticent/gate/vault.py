@@ -44,7 +44,6 @@ _SIDE_FILES = ("-journal", "-wal", "-shm")
 _MOST_BYTES, _LONGEST_VALUE = 1 << 40, 1000 * MEGABYTE
 _STRANGE = (ValueError, LookupError, TypeError, AttributeError)  # of values that a damaged page holds
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_OF_OTHERS: list[sqlite3.Connection] = []  # kept open: closing one could drop what its process has written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +81,7 @@ class Waiting(NamedTuple):
     release: bytes
 
 
-class Vault:
+class Vault(databases.Connected):
     """The vault of one epoch, open for its one writer.
 
     Guarantees:
@@ -94,7 +93,8 @@ class Vault:
     """
 
     def __init__(self, connection: sqlite3.Connection, file: Path) -> None:
-        self._db, self._file, self._process = connection, file, os.getpid()
+        super().__init__(connection)
+        self._file = file
         self.about = self._read_about()
 
     def __repr__(self) -> str:
@@ -117,14 +117,12 @@ class Vault:
             try:
                 os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
                 about = replace(about, home=str(folder), file=draft.stat().st_ino, sealed=_seal(folder))
-                with contextlib.closing(_connect(draft)) as db:
-                    db.execute("BEGIN IMMEDIATE")
+                with contextlib.closing(_connect(draft)) as db, databases.transaction(db):
                     for statement in SCHEMA:
                         db.execute(statement)
                     db.execute(f"PRAGMA application_id = {APPLICATION}")
                     db.execute(f"PRAGMA user_version = {VERSION}")
                     db.execute("INSERT INTO about VALUES (?)", (json.dumps(asdict(about)),))
-                    db.execute("COMMIT")
                 for ending in _SIDE_FILES:  # of the vault before: SQLite would take them for this one's
                     file.with_name(file.name + ending).unlink(missing_ok=True)
                 os.replace(draft, file)
@@ -154,19 +152,6 @@ class Vault:
             except BaseException:
                 db.close()
                 raise
-
-    def close(self) -> None:
-        """Closes the file; a forked child leaves that to the process that opened it, as SQLite asks."""
-        if self._process == os.getpid():
-            self._db.close()
-        else:
-            _OF_OTHERS.append(self._db)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _read_about(self) -> About:
         try:
@@ -267,15 +252,8 @@ class Vault:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        with explained(self._file):
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(Exception):  # SQLite rolls back by itself where the disk is full
-                    self._db.execute("ROLLBACK")
-                raise
+        with explained(self._file), databases.transaction(self._db):
+            yield
 
 
 def make_folder(folder: Path) -> None:

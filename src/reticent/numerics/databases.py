@@ -1,16 +1,56 @@
 """SQLite files that somebody else may have written: their size, kind and schema are checked before a row is read."""
 
+import contextlib
 import os
 import sqlite3
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Self
 
 from reticent import errors
 
 _SIDE_FILES = ("-journal", "-wal", "-shm")
 _JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+_OF_OTHERS: list[sqlite3.Connection] = []  # kept open: closing one could drop what its process has written
+
+
+class Connected:
+    """Has a database open, until it is closed.
+
+    Args:
+        database: Open; for whoever inherits from this as `_db`.
+    """
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._db, self._process = database, os.getpid()
+
+    def close(self) -> None:
+        """Closes the file. A forked child leaves that to the process that opened it, as SQLite asks."""
+        if self._process == os.getpid():
+            self._db.close()
+        else:
+            _OF_OTHERS.append(self._db)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """All that is written inside, or nothing: one writer at a time, from the start."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(Exception):  # SQLite rolls back by itself where the disk is full
+            database.execute("ROLLBACK")
+        raise
 
 
 def refuse_strange(file: Path, *, most: int) -> None:

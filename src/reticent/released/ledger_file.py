@@ -34,11 +34,10 @@ SCHEMA = (  # the same to the letter in every ledger ever written
 )
 _MOST_BYTES, _LONGEST_ROW = 1024 * MEGABYTE, 64 * MEGABYTE
 _LONGEST_REASON = 200  # characters of what SQLite says, which may quote the file
-_OF_OTHERS: list[sqlite3.Connection] = []  # kept open: closing one could drop what its process has written
 LOOKS = 3  # before a ledger that cannot be read counts as damaged
 
 
-class LedgerFile:
+class LedgerFile(databases.Connected):
     """What was spent, row by row, for reading.
 
     Guarantees:
@@ -49,11 +48,10 @@ class LedgerFile:
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path | None, known: Account | None = None) -> None:
-        self._db = connection
+        super().__init__(connection)
         self._path = path
         self._account = Account() if known is None else known.copy()
         self._lock = threading.RLock()
-        self._process = os.getpid()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], known: Account | None = None) -> Self:
@@ -83,19 +81,6 @@ class LedgerFile:
             ledger.close()
             raise
         return ledger
-
-    def close(self) -> None:
-        """Closes the file; the rows stay. A forked child leaves that to the process that opened it, as SQLite asks."""
-        if self._process == os.getpid():
-            self._db.close()
-        else:
-            _OF_OTHERS.append(self._db)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def version(self) -> int:
