@@ -68,7 +68,7 @@ def attack() -> dict[str, Any]:
         )
         for e, bound in bounds
     ]
-    points += [_played(t, False, "the only one with the label", 1.0, 1.0) for t in ("scikit-learn", "diffprivlib")]
+    points += [_played("DP weights", False, "the only one with the label", e, 1.0) for e in epsilons]
     return {"points": points, "bounds": bounds}
 
 

@@ -51,7 +51,10 @@ def test_the_figure_of_an_attack_shows_limits_bound_and_leaks():
         by_name = {series.name: series for series in plot.series}
         bound = by_name["most that any attacker can reach"]
         assert [p.y for p in bound.points] == [y for _, y in bound.guide] == [100 * b for _, b in attack["bounds"]]
-        assert [p.y for p in by_name["labels read off the data, no remedy"].points] == [100.0, 100.0]
+        leak = by_name["labels read off the data, no remedy"]
+        assert leak.joined
+        assert [p.y for p in leak.points] == [100.0] * len(attack["bounds"])
+        assert len({p.x for p in leak.points}) == len(attack["bounds"])  # a line over all epsilon
         for p in by_name["public labels"].points:
             assert p.low is not None
             assert p.high is not None

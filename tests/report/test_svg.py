@@ -35,6 +35,17 @@ def test_the_legend_explains_the_guides():
     assert "<span>" not in svg.figure(plot(line(0)))
 
 
+@pytest.mark.parametrize("high", [100.0, 99.998, 1e-7, 1_000_000.0])
+def test_marks_stay_clear_of_the_name_of_the_axis(high):
+    """The name, turned, ends 16 pixels from the left; marks end 6 pixels before the axis."""
+    y = axes.linear("labels known", [high * 0.99998, high])
+    drawn = svg.drawing(replace(plot(line(0)), y=y))
+    ends = {float(x) for x in re.findall(r'<text x="([\d.]+)" y="[-\d.]+" text-anchor="end">', drawn)}
+    (end,) = ends
+    longest = max(len(text) for _, text in y.ticks)
+    assert end - svg.DIGIT * longest >= 16
+
+
 def test_a_long_line_is_marked_at_equal_distances():
     points = [svg.Point(x=10 * (k / 999) ** 3, y=50, value="50") for k in range(1000)]
     found = [p.x for p in svg.Series(name="long", points=points).marked]

@@ -111,7 +111,7 @@ def labels(
     Example: `reticent attack labels --epsilon 1 --plot attack.png`
     """
     from reticent.lab.attack import label_attack
-    from reticent.report import figures, picture
+    from reticent.report import attack_tables, figures, picture
 
     budget = Budget(epsilon=epsilon, delta=delta)
     errors.whole("trials", trials, at_least=1)
@@ -119,33 +119,20 @@ def labels(
     if plot is not None:
         picture.check_path(plot)
     results = label_attack.attack_labels(budget, trials=trials, trainings=trainings)
-    curve = label_attack.accuracy_curve(delta, trials=trials) if plot is not None or as_json else []
+    wanted = plot is not None or as_json
+    curve = label_attack.accuracy_curve(delta, trials=trials, trainings=trainings) if wanted else []
     if plot is not None:
-        shown = [*curve, *(r for r in results if not r.remedy)]
         bounds = sorted({(r.epsilon, r.bound) for r in curve})
-        plots = figures.attack_figures({"points": [r.json() for r in shown], "bounds": bounds})
+        plots = figures.attack_figures({"points": [r.json() for r in curve], "bounds": bounds})
         picture.save(plot, figures.ATTACK_TITLE, plots, figures.ATTACK_WORDS)
     if as_json:
         facts = {"games": [r.json() for r in results], "curve": [r.json() for r in curve]}
         typer.echo(json.dumps(facts, indent=2))
         return
-    table = Table(
-        box=box.SIMPLE_HEAD, title=f"Is the person in the data? epsilon {exact(epsilon)}, delta {exact(delta)}"
-    )
-    for heading in ("published by", "the target is", "accuracy", "limits", "bound", ""):
-        table.add_column(heading)
-    for r in results:
-        low, high = r.interval
-        verdict = "[green]within the bound[/]" if r.accuracy <= r.bound else "too few games to say"
-        verdict = "[bold red]leaks[/]" if r.broken else verdict
-        limits = f"{rounded_down(low, 3)} to {rounded_up(high, 3)}"
-        table.add_row(r.target, r.game, f"{r.accuracy:.3f}", limits, rounded_up(r.bound, 3), verdict)
     terminal = console()
-    terminal.print(table)
-    terminal.print(
-        "A classifier that takes its labels from the data reveals who is in it, whatever the privacy of its weights. "
-        f"(Limits are Clopper-Pearson; each misses with chance {label_attack.ALPHA:g}.)"
-    )
+    for table in attack_tables.attack_tables([r.json() for r in results]):
+        terminal.print(table)
+    terminal.print(attack_tables.attack_words(epsilon, delta, label_attack.ALPHA), highlight=False)
 
 
 def bench(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-ROOM = 338  # pixels along the horizontal axis of a small plot
+ROOM = 302  # pixels along the horizontal axis of a small plot
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -103,7 +103,8 @@ def _draw(drawn: Drawn, x: Axis, label: str, *, bars: bool = False, guides: str 
         y = axes.percent(label)
     else:
         points = [p for _, series in drawn for s in series for p in s.points]
-        y = axes.linear(label, [value for p in points for value in (p.y, p.low, p.high) if value is not None])
+        values = (value for p in points for value in (p.y, p.low, p.high) if value is not None)
+        y = axes.linear(label, [0.0, *values])  # from 0: small differences stay small
     return [
         svg.Plot(caption=facet.title, series=series, x=x, y=y, bars=bars, guides=guides, facts=facet.facts)
         for facet, series in drawn

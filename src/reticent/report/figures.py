@@ -20,8 +20,8 @@ DROP_WORDS = (
 ATTACK_TITLE = "Who is in the data? Accuracy of the membership game on label spaces"
 ATTACK_WORDS = (
     "One person is in the data or not, and the attacker guesses from what is published. Points with bars: the "
-    "strongest attack on each remedy, with confidence limits. Dotted: the most that any attacker can reach against "
-    "(epsilon, delta)-DP. A coin is right in 50 % of the games."
+    "strongest attack on each remedy, and the attack on labels that are read off the data, with confidence limits. "
+    "Dotted: the most that any attacker can reach against (epsilon, delta)-DP. A coin is right in 50 % of the games."
 )
 FEW_SIZES = 15  # more class sizes than this are put into bins
 BINS = 12
@@ -110,8 +110,11 @@ def attack_figures(attack: Mapping[str, Any]) -> list[svg.Plot]:
         name = "most that any attacker can reach"
         fixed.append(svg.Series(name=name, style=6, points=most, guide=line, joined=False))
     if leaks:
-        won = [_accuracy(p["epsilon"], p["accuracy"], place, p["interval"], f"{p['target']}, ") for p in leaks]
-        fixed.append(svg.Series(name="labels read off the data, no remedy", style=1, points=won, joined=False))
+        won = [
+            _accuracy(p["epsilon"], p["accuracy"], place, p["interval"], f"{p['target']}, ")
+            for p in sorted(leaks, key=lambda p: float(p["epsilon"]))
+        ]
+        fixed.append(svg.Series(name="labels read off the data, no remedy", style=1, points=won))
     free = [style for style in range(svg.MOST_SERIES) if style not in (1, 6)]
     plots = []
     for game in dict.fromkeys(p["game"] for p in remedies or leaks):
@@ -171,7 +174,7 @@ def accuracy_by_task(curves: Mapping[str, Sequence[float]], tasks: Sequence[str]
     ]
     x = axes.marked("after learning", {float(t): task for t, task in enumerate(tasks)})
     y = axes.percent("accuracy on all tasks so far, %")
-    return svg.Plot(caption="Accuracy after each task", series=series, x=x, y=y, size=svg.LARGE)
+    return svg.Plot(caption="Accuracy after each task", series=series, x=x, y=y)
 
 
 def released_by_size(classes: Sequence[Size]) -> svg.Plot:
@@ -184,7 +187,6 @@ def released_by_size(classes: Sequence[Size]) -> svg.Plot:
         x=axes.powers("examples of the label", [10**p.x for p in series.points]),
         y=axes.percent("labels released, %"),
         guides="as planned",
-        size=svg.LARGE,
     )
 
 

@@ -39,12 +39,12 @@ def save(path: Path, title: str, plots: Sequence[svg.Plot], words: str) -> None:
         plots: One or more.
         words: How to read them, in plain text.
     """
-    large = [replace(plot, size=svg.LARGE) for plot in plots]
     try:
         if path.suffix == ".png":
+            large = [replace(plot, size=svg.LARGE) for plot in plots]
             path.write_bytes(png(standalone(title, large, words)))
         else:
-            text = page.page(title, [page.paragraph(words), *map(svg.figure, large)])
+            text = page.page(title, [page.paragraph(words), svg.grid(plots)])
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise errors.InvalidValue(f"Cannot write {path}: {error.strerror}.") from error
@@ -61,7 +61,7 @@ def standalone(title: str, plots: Sequence[svg.Plot], words: str) -> str:
     width = column + 42 + _long(max(names, key=len)) + MARGIN
     parts, down = [_text(title, width / 2, 28, "text-anchor: middle; font-size: 16px")], 40
     for plot, legend in zip(plots, legends, strict=True):
-        parts.append(_text(plot.caption, MARGIN + svg.LEFT, down + 20))
+        parts.append(_text(plot.caption, MARGIN + plot.left, down + 20))
         parts.append(f'<g transform="translate({MARGIN} {down + 30})">{svg.drawing(plot)}</g>')
         middle = down + 30 + plot.size[1] / 2
         for i, (kind, sample, name) in enumerate(legend):

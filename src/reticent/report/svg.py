@@ -8,8 +8,9 @@ from reticent.report import page
 from reticent.report.axes import ROOM, Axis
 
 LEFT, RIGHT, TOP, BOTTOM = 48, 14, 10, 42
-SMALL = LEFT + ROOM + RIGHT, 260  # one of many on a page
-LARGE = 720, 400  # alone on its page
+SMALL = LEFT + ROOM + RIGHT, 250  # on a page: its letters can be read on a phone
+LARGE = 720, 400  # in a picture
+DIGIT = 7.2  # pixels: the width of a letter of a mark, at most on average
 MOST_SERIES = 7  # as many as there are colours, markers and dashes
 MOST_MARKS = 20  # a line with more points carries a marker at some of them
 DODGE = 1 / 160  # of the width: how far apart bars stand that would hide each other
@@ -105,9 +106,14 @@ class Plot:
         dash = "" if any(s.guide for s in self.series) else _DASHES[series.style]
         return f' stroke-dasharray="{dash}"' if dash else ""
 
+    @property
+    def left(self) -> float:
+        """Where the horizontal axis begins: right of the marks, which are right of the name of the vertical axis."""
+        return max(LEFT, 26 + DIGIT * max((len(text) for _, text in self.y.ticks), default=0))
+
     def across(self, value: float) -> float:
         """Returns the pixels of a value from the left."""
-        return LEFT + (value - self.x.low) / (self.x.high - self.x.low) * (self.size[0] - LEFT - RIGHT)
+        return self.left + (value - self.x.low) / (self.x.high - self.x.low) * (self.size[0] - self.left - RIGHT)
 
     def down(self, value: float) -> float:
         """Returns the pixels of a value from the top."""
@@ -164,19 +170,19 @@ def swatch(plot: Plot, series: Series) -> str:
 
 
 def _axes(plot: Plot) -> str:
-    bottom, right = plot.size[1] - BOTTOM, plot.size[0] - RIGHT
+    bottom, left, right = plot.size[1] - BOTTOM, f"{plot.left:g}", plot.size[0] - RIGHT
     parts = []
     for place, text in plot.y.ticks:
         at = plot.down(place)
-        parts.append(f'<path class="grid" d="M{LEFT} {at:.1f}H{right}"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{html.escape(text)}</text>')
+        parts.append(f'<path class="grid" d="M{left} {at:.1f}H{right}"/>')
+        parts.append(f'<text x="{plot.left - 6:g}" y="{at + 4:.1f}" text-anchor="end">{html.escape(text)}</text>')
     for place, text in plot.x.ticks:
         at = plot.across(place)
         parts.append(f'<path class="axis" d="M{at:.1f} {bottom}v4"/>')
         parts.append(f'<text x="{at:.1f}" y="{bottom + 17}" text-anchor="middle">{html.escape(text)}</text>')
-    parts.append(f'<path class="axis" d="M{LEFT} {bottom}H{right}"/>')
-    middle = (LEFT + right) / 2
-    parts.append(f'<text x="{middle}" y="{bottom + 36}" text-anchor="middle">{html.escape(plot.x.label)}</text>')
+    parts.append(f'<path class="axis" d="M{left} {bottom}H{right}"/>')
+    middle = (plot.left + right) / 2
+    parts.append(f'<text x="{middle:g}" y="{bottom + 36}" text-anchor="middle">{html.escape(plot.x.label)}</text>')
     turned = f'transform="translate(12 {(TOP + bottom) / 2}) rotate(-90)"'
     parts.append(f'<text {turned} text-anchor="middle">{html.escape(plot.y.label)}</text>')
     return "".join(parts)

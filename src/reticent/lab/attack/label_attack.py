@@ -4,6 +4,7 @@ A fair coin decides whether the target's example is in the training data. The at
 what is published, and guesses the coin. Noise comes from the operating system; only the data is synthetic.
 """
 
+import functools
 import importlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +29,7 @@ from reticent.testing.mechanism_checks import class_of, joint_evidence, most_rev
 # Two-sided; every figure may be off its limits with this chance.
 ALPHA = 1e-6
 TARGET = "type 2"
+FROM_DATA = "DP weights, labels from the data"
 ALONE = "the only one with the label"
 WORST = "the class size that gives most away"
 CURVE = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -102,14 +104,20 @@ def attack_labels(budget: Budget, *, trials: int = 10_000, trainings: int = 200)
     return [*_against_classifiers(budget, trainings), *_against_remedies(budget, trials)]
 
 
-def accuracy_curve(delta: float, *, trials: int = 10_000) -> list[Result]:
-    """Plays the strongest game against each remedy for several epsilon."""
-    return [
-        result
-        for epsilon in CURVE
-        for result in _against_remedies(Budget(epsilon=epsilon, delta=delta), trials)
-        if result.game == WORST
-    ]
+def accuracy_curve(delta: float, *, trials: int = 10_000, trainings: int = 100) -> list[Result]:
+    """Plays, for several epsilon, the strongest game against each remedy, and against labels read off the data.
+
+    Args:
+        delta: Of each budget.
+        trials: Games against each remedy.
+        trainings: Games against private weights whose labels are read off the data; every game trains them.
+    """
+    played = []
+    for epsilon in CURVE:
+        budget = Budget(epsilon=epsilon, delta=delta)
+        played.append(_against_classifier(budget, FROM_DATA, functools.partial(LabelsFromData, budget), trainings))
+        played += [result for result in _against_remedies(budget, trials) if result.game == WORST]
+    return played
 
 
 # --- classifiers that take their labels from the data
@@ -129,19 +137,23 @@ class LabelsFromData:
 
 def _against_classifiers(budget: Budget, trainings: int) -> Iterator[Result]:
     for name, make in _classifiers(budget):
-        yield Result(
-            target=name,
-            remedy=False,
-            game=ALONE,
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            wins=_play_trainings(make, trainings),
-            trials=trainings,
-        )
+        yield _against_classifier(budget, name, make, trainings)
+
+
+def _against_classifier(budget: Budget, name: str, make: Callable[[], Any], trainings: int) -> Result:
+    return Result(
+        target=name,
+        remedy=False,
+        game=ALONE,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        wins=_play_trainings(make, trainings),
+        trials=trainings,
+    )
 
 
 def _classifiers(budget: Budget) -> Iterator[tuple[str, Callable[[], Any]]]:
-    yield "DP weights, labels from the data", lambda: LabelsFromData(budget)
+    yield FROM_DATA, functools.partial(LabelsFromData, budget)
     yield "scikit-learn LogisticRegression", lambda: LogisticRegression(max_iter=20)
     try:
         private = importlib.import_module("diffprivlib.models")

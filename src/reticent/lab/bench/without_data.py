@@ -13,7 +13,8 @@ from reticent.lab.bench.typeset import Table
 from reticent.privacy import events, planning, selection
 from reticent.privacy.confidence import accuracy_bound
 from reticent.privacy.count_weights import default_count_weight
-from reticent.privacy.rounding import rounded_down, rounded_up
+from reticent.privacy.rounding import rounded_up
+from reticent.report.attack_tables import limits, verdict
 
 DROP_DELTA = 1e-7  # of the paper's second figure
 DROP_EPSILONS = (0.1, 0.5, 1.0, 2.0, 8.0)
@@ -32,8 +33,10 @@ def table(spec: Spec, found: Mapping[str, Any] | None) -> Table:
 
 def _attack() -> dict[str, Any]:
     """Figure 1: classifiers that leak, and every remedy at several epsilon."""
-    games = [result for result in label_attack.attack_labels(Budget(epsilon=1.0, delta=1e-5)) if not result.remedy]
     curve = label_attack.accuracy_curve(1e-5)
+    played = {(result.target, result.epsilon) for result in curve}
+    leaks = [result for result in label_attack.attack_labels(Budget(epsilon=1.0, delta=1e-5)) if not result.remedy]
+    games = [result for result in leaks if (result.target, result.epsilon) not in played]
     limits = [[epsilon, accuracy_bound(epsilon, 1e-5)] for epsilon in label_attack.CURVE]
     return {"points": [result.json() for result in [*games, *curve]], "bounds": limits}
 
@@ -71,16 +74,16 @@ def _attack_table(spec: Spec, found: Mapping[str, Any] | None) -> Table:
     games = sorted({point["trials"] for point in found["points"]})
     confidence = 1 - label_attack.ALPHA
     caption += f" {' or '.join(f'{n:,}' for n in games)} games; limits are exact, at confidence {confidence:g}. "
-    caption += "A leak is found where even the lower limit is above the bound of differential privacy."
+    caption += "A leak is proven where even the lower limit is above the bound of differential privacy."
     rows = tuple(
         (
             point["target"],
             point["game"],
             f"{point['epsilon']:g}",
             f"{point['accuracy']:.3f}",
-            f"{rounded_down(point['interval'][0], 3)} to {rounded_up(point['interval'][1], 3)}",
+            limits(point),
             rounded_up(point["bound"], 3),
-            "leaks" if point["broken"] else "no leak found",
+            verdict(broken=point["broken"]),
         )
         for point in found["points"]
     )
