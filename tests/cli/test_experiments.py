@@ -75,6 +75,7 @@ def test_bench_lists_what_there_is(tmp_path, words):
 
 def test_the_documented_list_is_what_is_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
     printed = [line.strip() for line in reticent("bench", "--list", "--out", "new").stdout.splitlines()]
     page = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text()
     shown = page.split("$ reticent bench --list --out new/\n")[1].split("\n\n")[0].splitlines()

@@ -29,7 +29,7 @@ def test_plan_table_shows_every_mechanism():
     assert done.returncode == 0, done.stderr
     for name in planning.MECHANISMS:
         assert name in done.stdout
-    assert "Pr[100]" in done.stdout
+    assert [line.split()[0] for line in done.stdout.split("class of")[1].splitlines()[2:4]] == ["100", "20"]
     assert "Known after 12 tasks" in done.stdout
 
 

@@ -3,6 +3,7 @@
 A verb imports what it needs when it is called, so that `predict` and `report` load no room that learns.
 """
 
+import inspect
 import sys
 import warnings
 from collections.abc import Callable
@@ -19,13 +20,13 @@ app = typer.Typer(
     name="reticent",
     help="Continual learning that keeps its labels to itself.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # its panels cut names of options at 80 columns
 )
-attack = typer.Typer(no_args_is_help=True, help="Play attacks against label spaces.")
+attack = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Play attacks against label spaces.")
 app.add_typer(attack, name="attack")
-vault = typer.Typer(no_args_is_help=True, help="Look after the vault of a model with memory.")
+vault = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look after the vault of a model with memory.")
 app.add_typer(vault, name="vault")
 VERBS: tuple[Callable[..., None], ...] = (
     experiments.demo,
@@ -40,11 +41,10 @@ VERBS: tuple[Callable[..., None], ...] = (
     experiments.bench,
     experiments.report,
 )
-for verb in VERBS:
-    app.command()(verb)
-attack.command()(experiments.labels)
-vault.command()(vault_verbs.show)
-vault.command()(vault_verbs.rotate)
+for group, verbs in ((app, VERBS), (attack, (experiments.labels,)), (vault, (vault_verbs.show, vault_verbs.rotate))):
+    for verb in verbs:
+        said = inspect.cleandoc(verb.__doc__ or "").replace("`", "")
+        group.command(help=said, short_help=said.splitlines()[0])(verb)  # else the list of verbs cuts it
 
 
 def main() -> NoReturn:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from reticent import errors
 from reticent.budget import Budget
-from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console, fail_if, plain, tell
+from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console, fail_if, plain, starting_with, tell
 from reticent.privacy.rounding import exact, rounded_down, rounded_up
 
 if TYPE_CHECKING:
@@ -135,9 +135,19 @@ def labels(
     terminal.print(attack_tables.attack_words(epsilon, delta, label_attack.ALPHA), highlight=False)
 
 
+def _specs() -> tuple[str, ...]:
+    from reticent.lab.bench import specs
+
+    return (*specs.names(), "all")
+
+
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Specs by name or by path of a .toml file; `all` for all that run here.")
+        list[str] | None,
+        typer.Argument(
+            help="Specs by name or by path of a .toml file; all for all that run here.",
+            autocompletion=starting_with(_specs),
+        ),
     ] = None,
     data: Annotated[Path, typer.Option(help="Folder with data sets; see docs/reproducing-the-paper.md.")] = Path(
         "data"
@@ -160,17 +170,23 @@ def bench(
     """
     from reticent.lab.bench import findings, pages, runner, specs
     from reticent.lab.bench.folder import Folder
+    from reticent.report.terminal import columns
 
     if listed or not names:
         shown = pages.listing(out)
         if as_json:
             typer.echo(json.dumps(shown, indent=2))
             return
-        table = Table(box=box.SIMPLE_HEAD, title=plain(f"Experiments, with their status in {out}"))
-        for heading in ("name", "shows", "data", "runs", "done", "failed", "time left on one core"):
-            table.add_column(heading)
+        table = columns(
+            plain(f"Experiments, with their status in {out}; time left on one core"),
+            ("name", "shows", "data", "done", "time left"),
+            names=("name", "data"),
+            words=("shows",),
+        )
         for entry in shown:
-            table.add_row(*(plain(entry[key]) for key in ("name", "title", "data", "runs", "done", "failed", "left")))
+            done = f"{entry['done']} of {entry['runs']}" + (f"\n{entry['failed']} failed" if entry["failed"] else "")
+            needs = entry["data"].replace(", ", ",\n")
+            table.add_row(*map(plain, (entry["name"], entry["title"])), needs, done, entry["left"])
         console().print(table)
         return
     wanted = [specs.spec(n) for name in names for n in (specs.OFFLINE if name == "all" else (name,))]

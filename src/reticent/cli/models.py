@@ -23,8 +23,21 @@ from reticent.cli.options import (
     Recurring,
     TaskSize,
     Text,
+    starting_with,
 )
 from reticent.privacy.rounding import exact, rounded_up
+
+
+def _encoders() -> list[str]:
+    from reticent import encoders
+
+    return [*(name.replace("_", "-") for name in encoders.SHIPPED), "hf:", "timm:", "none"]
+
+
+def _learners() -> tuple[str, ...]:
+    from reticent.sensitive import learners
+
+    return learners.names()
 
 
 def init(
@@ -47,10 +60,22 @@ def init(
         Path | None, typer.Option(help="What labels mean: a public CSV file with the columns label and name.")
     ] = None,
     encoder: Annotated[
-        str, typer.Option(help="minilm (text), efficientnet-lite0 (images), hf:NAME, timm:NAME, module:object or none.")
+        str,
+        typer.Option(
+            help="What turns inputs into features: minilm (texts), efficientnet-lite0 (images), hf:NAME (a model of "
+            "the Hugging Face hub or a folder), timm:NAME, none (inputs are features), or your own as module:object, "
+            "which imports the module from this folder or the path and runs its code.",
+            autocompletion=starting_with(_encoders),
+        ),
     ] = "minilm",
     learner: Annotated[
-        str, typer.Option(help="cosine, peft, the paper's: cosine-paper, peft-paper; or your own: module:object.")
+        str,
+        typer.Option(
+            help="What is released of a task: cosine (one noisy sum for each label; the default, best for small "
+            "classes), peft (trains a head on each task with DP-SGD; for large classes, see plan --learner peft), "
+            "the paper's cosine-paper and peft-paper, or your own as module:object, which runs the module's code.",
+            autocompletion=starting_with(_learners),
+        ),
     ] = "cosine",
     task_size: TaskSize = 1_000,
     memory: Annotated[

@@ -1,6 +1,8 @@
 """What the verbs share: options, a console, an exit code."""
 
+import os
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +24,8 @@ Person = Annotated[
     str | None, typer.Option("--person", "--unit", help="Column that says whose example it is, of private data.")
 ]
 Again = Annotated[
-    str | None, typer.Option(help="As given to init, where it is not stored: hf:NAME, timm:NAME or module:object.")
+    str | None,
+    typer.Option(help="As given to init, where it is not stored: hf:NAME, timm:NAME or module:object (runs its code)."),
 ]
 Horizon = Annotated[int | None, typer.Option(help="With --memory: how many tasks an epoch has at most; 120.")]
 Recurring = Annotated[
@@ -32,9 +35,14 @@ Recurring = Annotated[
 TaskSize = Annotated[int, typer.Option(help="About how many examples a task has; only peft asks.")]
 
 
+def starting_with(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Returns what completes a word on the command line, out of names that are looked up when first needed."""
+    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
+
+
 def console() -> Console:
-    """Returns where verbs print: a terminal decides the width; a file or a pipe gets whole lines."""
-    return Console() if sys.stdout.isatty() else Console(width=200)
+    """Returns where verbs print: a terminal or COLUMNS decides the width; else a file or a pipe gets whole lines."""
+    return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=200)
 
 
 def tell(text: str) -> None:

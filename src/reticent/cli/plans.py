@@ -9,7 +9,7 @@ import typer
 from reticent import errors
 from reticent.budget import Budget
 from reticent.cli.inputs import memory_of
-from reticent.cli.options import AsJson, Delta, Epsilon, Horizon, Plot, Recurring, TaskSize, console
+from reticent.cli.options import AsJson, Delta, Epsilon, Horizon, Plot, Recurring, TaskSize, console, starting_with
 from reticent.privacy import planning
 
 
@@ -20,7 +20,11 @@ def plan(
         list[int] | None, typer.Option(help="Examples of a class in a task; may be given several times.")
     ] = None,
     mechanism: Annotated[
-        str, typer.Option(help=f"What --json and --plot show: {', '.join(planning.MECHANISMS)}.")
+        str,
+        typer.Option(
+            help=f"What --json and --plot show: {', '.join(planning.MECHANISMS)}.",
+            autocompletion=starting_with(lambda: planning.MECHANISMS),
+        ),
     ] = planning.JOINT_GAUSSIAN,
     share: Annotated[
         str, typer.Option(help="Part of epsilon and delta for the labels, or auto (all but joint-gaussian).")
@@ -75,11 +79,12 @@ def plan(
         facts |= {} if remembered is None else {"memory": remembered.json()}
         typer.echo(json.dumps(facts, indent=2))
         return
-    from reticent.report.terminal import plan_notes, plan_table, training_table
+    from reticent.report.terminal import plan_notes, plan_tables, training_table
 
     plans = [planning.plan(budget, mechanism=name, **settings) for name in planning.MECHANISMS]
     terminal = console()
-    terminal.print(plan_table(plans))
+    for table in plan_tables(plans):
+        terminal.print(table)
     for line in plan_notes(chosen, tasks, asked=bool(class_size)):
         terminal.print(line, markup=False, highlight=False)
     if remembered is not None:

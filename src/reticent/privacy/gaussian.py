@@ -8,10 +8,10 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from reticent.numerics import precision
+from reticent.numerics.roots import root
 
 _WORKING_BITS = 160
 _NUDGE = 1e-13
@@ -43,7 +43,7 @@ def epsilon(mu: float, target: float) -> float:
         low, high = high, 2 * high
     found = high
     if low < high:
-        found = brentq(lambda e: _log_delta(mu, e) - math.log(target), low, high, xtol=1e-300, rtol=1e-14)
+        found = root(lambda e: _log_delta(mu, e) - math.log(target), low, high, xtol=1e-300, rtol=1e-14)
     return _nudged(found, lambda e: delta(mu, e) <= target, 1 + _NUDGE)
 
 
@@ -58,7 +58,7 @@ def largest_mu(epsilon: float, target: float) -> float:
         low -= 1
     while gap(high) < 0:
         high += 1
-    found = math.exp(brentq(gap, low, high, xtol=1e-15, rtol=1e-14))
+    found = math.exp(root(gap, low, high, xtol=1e-15, rtol=1e-14))
     return _nudged(found, lambda mu: delta(mu, epsilon) <= target, 1 - _NUDGE)
 
 

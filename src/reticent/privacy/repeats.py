@@ -9,9 +9,8 @@ Reference: Papernot and Steinke 2022, Definition 1.
 import math
 from typing import Any
 
-from scipy.optimize import brentq
-
 from reticent import errors
+from reticent.numerics.roots import root
 from reticent.privacy import events
 
 
@@ -40,7 +39,7 @@ def gamma(eta: float, runs: float) -> float:
     low, high = math.log(1e-9), math.log1p(-1e-9)
     if not gap(high) < 0 < gap(low):
         raise errors.InvalidValue(f"No gamma gives {runs:g} expected runs at eta {eta:g}. Change either.")
-    return math.exp(brentq(gap, low, high, xtol=1e-15))
+    return math.exp(root(gap, low, high, xtol=1e-15))
 
 
 def hazard(event: events.PrivateSelection, k: int, mp: Any) -> Any:

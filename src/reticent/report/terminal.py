@@ -1,50 +1,67 @@
 """Tables for the terminal."""
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from reticent.privacy import planning
 from reticent.privacy.rounding import exact, rounded_up
 
+WIDTH = 80
 
-def plan_table(plans: Sequence[planning.Plan]) -> Table:
-    """Shows every mechanism of a plan, and the bound for any."""
+
+def columns(
+    title: str | Text, headings: Sequence[str], *, names: Sequence[str] = (), words: Sequence[str] = ()
+) -> Table:
+    """Returns an empty table for a terminal of 80 columns: nothing in it is ever cut, and numbers are not broken.
+
+    Args:
+        title: What it shows.
+        headings: Of all columns; those not named below hold numbers, on the right.
+        names: Headings of columns with names: on the left, not broken.
+        words: Headings of columns with words: on the left, broken where there is no room.
+    """
+    table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, collapse_padding=True)
+    for heading in headings:
+        left = heading in (*names, *words)
+        table.add_column(heading, justify="left" if left else "right", no_wrap=heading not in words, overflow="fold")
+    return table
+
+
+def plan_tables(plans: Sequence[planning.Plan]) -> list[Table]:
+    """Shows every mechanism of a plan; then the chance of release by class size, and the bound for any mechanism."""
     first = plans[0]
-    table = Table(
-        box=box.SIMPLE_HEAD, title=f"Releasing labels at epsilon {exact(first.epsilon)}, delta {exact(first.delta)}"
+    costs = columns(
+        f"Releasing labels at epsilon {exact(first.epsilon)}, delta {exact(first.delta)}",
+        ("mechanism", "threshold", "50 % at", "99 % at", "noise", "price"),
+        names=("mechanism",),
     )
-    table.add_column("mechanism", no_wrap=True)
-    table.add_column("threshold", justify="right")
-    for c in first.classes:
-        table.add_column(f"Pr[{c.size}]", justify="right")
-    for heading in ("50 % at", "99 % at", "noise", "price"):
-        table.add_column(heading, justify="right")
     for p in plans:
         price = "-" if p.sigma is None else f"+{p.sigma / p.sigma_without_labels - 1:.2%}"
-        table.add_row(
-            p.mechanism,
-            f"{p.threshold:.1f}",
-            *(probability(c.release_probability) for c in p.classes),
-            str(p.smallest_class_50),
-            str(p.smallest_class_99),
-            "-" if p.sigma is None else rounded_up(p.sigma),
-            price,
+        noise = "-" if p.sigma is None else rounded_up(p.sigma)
+        costs.add_row(
+            p.mechanism, f"{p.threshold:.1f}", str(p.smallest_class_50), str(p.smallest_class_99), noise, price
         )
-    bounds = [_at_most(c.upper_bound) for c in first.classes]
-    public = rounded_up(first.sigma_without_labels)
-    table.add_row("any, at most", "", *bounds, "", "", public, "labels public", style="dim")
-    return table
+    costs.add_row("public labels", "-", "-", "-", rounded_up(first.sigma_without_labels), "none", style="dim")
+    names = [p.mechanism.replace("-", "-\n", 1) for p in plans]
+    chances = columns("Probability that a class is released", ("class of", *names, "any,\nat most"))
+    for i, c in enumerate(first.classes):
+        shown = [probability(p.classes[i].release_probability) for p in plans]
+        chances.add_row(str(c.size), *shown, _at_most(c.upper_bound))
+    return [costs, chances]
 
 
 def plan_notes(chosen: planning.Plan, tasks: int, *, asked: bool) -> list[str]:
     """Returns sentences that explain the table."""
     notes = [
-        "Pr[n]: probability that a class with n examples in a task is released. Noise: standard deviation on a sum of "
-        "unit vectors. Price: noise added by releasing labels."
+        "A class of n has n examples in a task. Threshold: the noisy count that a label must exceed. 50 % at, 99 % at: "
+        "the smallest class released with that probability. Noise: standard deviation on a sum of unit vectors. "
+        "Price: noise added by releasing labels."
     ]
     if chosen.count_weight is not None and chosen.expected_accuracy is not None:
         best = chosen.default_count_weight
@@ -67,9 +84,8 @@ def plan_notes(chosen: planning.Plan, tasks: int, *, asked: bool) -> list[str]:
 
 def training_table(plan: planning.TrainingPlan) -> Table:
     """Shows what a budget means for DP-SGD."""
-    table = Table(box=box.SIMPLE_HEAD, title="Training with DP-SGD, each task")
-    for heading in ("rate", "steps", "batch", "noise multiplier", "noise / batch", "class / Cosine's noise"):
-        table.add_column(heading, justify="right")
+    headings = ("rate", "steps", "batch", "noise\nmultiplier", "noise /\nbatch", "class /\nCosine's noise")
+    table = columns("Training with DP-SGD, each task", headings)
     table.add_row(
         f"{plan.rate:g}",
         str(plan.steps),
@@ -109,9 +125,7 @@ def by_size(released: Sequence[tuple[int, bool, float]], edges: Sequence[int] = 
 
 def sizes_table(groups: Sequence[Sizes]) -> Table:
     """Shows which labels were released and which were dropped, by size."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("examples", "labels", "released", "dropped", "expected released"):
-        table.add_column(heading, justify="right")
+    table = columns("", ("examples", "labels", "released", "dropped", "expected released"))
     for g in groups:
         counts = (g.labels, g.released, g.labels - g.released)
         table.add_row(f"{g.smallest}-{g.largest}", *map(str, counts), f"{g.expected:.1f}")
@@ -121,14 +135,19 @@ def sizes_table(groups: Sequence[Sizes]) -> Table:
 def stream_table(
     curves: Mapping[str, Sequence[float]], tasks: Sequence[str], facts: Mapping[str, tuple[float, int]]
 ) -> Table:
-    """Shows the average accuracy after every task, then forgetting and the number of labels; twelve fit 80 columns."""
-    table = Table(box=box.SIMPLE_HEAD, padding=0)
-    table.add_column("% after", no_wrap=True)
-    for task in (*tasks, "forgot", "labels"):
-        table.add_column(task, justify="right")
-    for name, curve in curves.items():
-        forgetting, labels = facts[name]
-        table.add_row(name, *(f"{100 * a:.0f}" for a in curve), f"{100 * forgetting:.0f}", str(labels))
+    """Shows the average accuracy after every task, a row for each; then forgetting and the number of labels.
+
+    Args:
+        curves: By the name of a run; two words or more are broken over lines, so that five runs fit 80 columns.
+        tasks: Names of the tasks, in order.
+        facts: Forgetting and number of known labels of each run.
+    """
+    headings = ["\n".join(textwrap.wrap(name, 14)) for name in curves]
+    table = columns("", ("% right after", *headings), names=("% right after",))
+    for i, task in enumerate(tasks):
+        table.add_row(task, *(f"{100 * curve[i]:.0f}" for curve in curves.values()), end_section=i == len(tasks) - 1)
+    table.add_row("forgotten", *(f"{100 * facts[name][0]:.0f}" for name in curves))
+    table.add_row("labels known", *(str(facts[name][1]) for name in curves))
     return table
 
 
