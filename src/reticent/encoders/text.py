@@ -16,7 +16,7 @@ _MINILM_TOKENS = 256  # as the model was published
 
 
 def minilm(*, cache: str | os.PathLike[str] | None = None) -> Encoder:
-    """all-MiniLM-L6-v2 (MIT), 384 features, from the files inside the PyPI package; nothing is downloaded.
+    """all-MiniLM-L6-v2 (Apache-2.0), 384 features, from the files inside the PyPI package; nothing is downloaded.
 
     Args:
         cache: A folder, off by default: features that learning computes are kept, predictions keep nothing. It holds
