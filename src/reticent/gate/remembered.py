@@ -169,7 +169,7 @@ class RememberedSums:
             noisy[:, t] = self._noise(labels, entry, keys.COUNT, 1, rng)[:, 0]
             noisy[:, t] += counts[:, : t + 1] @ matrix.row(t + 1).astype(object)
         looks = matrix.inverse_prefix(places), matrix.inverse_row(places)
-        exceeds = [noisy @ np.array(look.weights, dtype=object) > self._most(look) for look in looks]
+        exceeds = [noisy @ look.weights > self._most(look) for look in looks]
         return (label for label, *found in zip(labels, *exceeds, strict=True) if any(found))
 
     def _noise(self, labels: Sequence[Label], entry: Entry, part: bytes, width: int, rng: NoiseSource) -> Ints:

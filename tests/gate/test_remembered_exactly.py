@@ -1,0 +1,139 @@
+"""Thresholds of memory, to the last grid step: noise that a test sets, and whole numbers of any size."""
+
+import dataclasses
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from reticent import errors
+from reticent.gate import grid, label_sums
+from reticent.gate.noise import NoiseSource
+from reticent.gate.remembered import FINE, Entry, RememberedSums, StreamSums
+from reticent.labels import LabelSpace
+from reticent.privacy import events, selection
+from reticent.privacy.correlation import LOOK_ONE, Look
+
+EVENT = events.Remembered(noise_multiplier=2.0, epoch=1, horizon=12, count_weight=0.2, deviations=5.5)
+MECHANISM = RememberedSums(EVENT, LabelSpace(()))
+PLACES = 9  # from here on the weights of a look have no common divisor
+LOOKS = EVENT.correlation.inverse_prefix(PLACES), EVENT.correlation.inverse_row(PLACES)
+
+
+class SetNoise(NoiseSource):
+    """Returns given numbers, one for each task, as its noise."""
+
+    def __init__(self, answers: list[int]) -> None:
+        super().__init__(seed=0)
+        self._answers = answers
+
+    def rounded_gaussians(self, keys, sigma, width):
+        answer = self._answers.pop(0)
+        return np.full((len(keys), width), answer, dtype=np.int64)
+
+
+def noise_for(look: Look, total: int, *, other: Look) -> list[int]:
+    """Noise of each task with which a statistic is exactly this, and the other one far below its threshold."""
+    up = -1 if other is LOOKS[0] else 1  # the weight of the second task: above 0 in sums, below 0 for one task
+    found = [0, up * (1 << 40), *[0] * (PLACES - 2)]
+    rest = total - look.weights[1] * found[1]
+    found[0] = rest * pow(look.weights[0], -1, LOOK_ONE) % LOOK_ONE
+    found[-1], left = divmod(rest - look.weights[0] * found[0], look.weights[-1])
+    assert left == 0
+    assert sum(n * w for n, w in zip(found, look.weights, strict=True)) == total
+    assert sum(n * w for n, w in zip(found, other.weights, strict=True)) < 0
+    return found
+
+
+@pytest.mark.parametrize("count", [0, 1, (1 << 52) + 1], ids=["none", "one", "many"])
+@pytest.mark.parametrize("which", [0, 1], ids=["all tasks", "the last task"])
+def test_a_label_becomes_known_one_step_above_its_threshold(which, count):
+    """A statistic of 2^58 and more is compared exactly: at its threshold the label stays pending."""
+    look, other, kept = LOOKS[which], LOOKS[1 - which], []
+    for t in range(PLACES):
+        sums = np.array([[count if t == 0 else 0, 0]])
+        kept.append(Entry(t, bytes([t]) * 32, ("new",), sums, (False,)))
+    most = MECHANISM._most(look)
+    added = [int(c) * count for c in EVENT.correlation.coefficients[:PLACES]]  # to the rows, by the first task
+    for above in (0, 1):
+        drawn = noise_for(look, most + above, other=other)
+        rng = SetNoise([n - more for n, more in zip(drawn, added, strict=True)])
+        assert tuple(MECHANISM._standing_out(("new",), kept, rng)) == ("new",) * above
+
+
+@pytest.mark.parametrize("noise", [1e-12, 1e-9, 0.37, 2.0, 3.7419, 17.3, 1e5])
+@pytest.mark.parametrize("eighths", [1, 2, 3])
+def test_thresholds_are_never_below_the_real_ones(noise, eighths):
+    """One example, z deviations of the noise and its rounding, in 200 bits."""
+    for deviations in (3.0, 5.48, 6.01):
+        event = events.Remembered(
+            noise_multiplier=noise, epoch=1, eighths=eighths, horizon=12, count_weight=0.2, deviations=deviations
+        )
+        for place in (1, 2, 5, 12):
+            for look in (event.correlation.inverse_prefix(place), event.correlation.inverse_row(place)):
+                with mpmath.workprec(200):
+                    deviation = mpmath.sqrt(sum(w * w for w in look.weights))  # in parts of LOOK_ONE
+                    real = mpmath.mpf(deviations) * mpmath.mpf(event.noise) * FINE * deviation
+                    real += mpmath.mpf(sum(map(abs, look.weights))) / 2
+                    whole = look.most * selection.count_step(0.2)
+                    found = RememberedSums(event, LabelSpace(()))._most(look)
+                    assert type(found) is int
+                    assert real <= found - whole <= real * (1 + mpmath.mpf(2) ** -47) + 1
+
+
+def test_entries_hold_whole_numbers_for_each_label():
+    good: dict[str, Any] = {
+        "row": 1,
+        "key": bytes(32),
+        "labels": ("a", "b"),
+        "sums": np.zeros((2, 1), np.int64),
+        "known": (True, False),
+    }
+    Entry(**good)
+    for wrong in (
+        {"sums": np.zeros(2, np.int64)},
+        {"sums": np.zeros((2, 1, 1), np.int64)},
+        {"sums": np.zeros((2, 1))},
+        {"sums": np.zeros((2, 1), np.int32)},
+        {"sums": np.zeros((2, 0), np.int64)},
+        {"sums": np.zeros((3, 1), np.int64)},
+        {"key": bytes(31)},
+        {"key": bytes(33)},
+        {"labels": ("a",)},
+        {"known": (True,)},
+    ):
+        with pytest.raises(errors.InvalidValue, match="sums and a flag for each label"):
+            Entry(**{**good, **wrong})
+
+
+def sums(known: list[list[int]]) -> label_sums.LabelSums:
+    whole = np.array(known)
+    nothing = np.zeros((0, whole.shape[1]), np.int64)
+    return label_sums.LabelSums(whole, (), np.zeros(0, np.int64), nothing, 0.2)
+
+
+def test_the_last_place_of_an_epoch_is_allowed():
+    mechanism = RememberedSums(events.Remembered(**{**vars(EVENT), "horizon": 2}), LabelSpace(("a",)))
+    rng, past = NoiseSource.from_os(), list[Entry]()
+    for place in (1, 2):
+        drawn = mechanism(StreamSums(sums([[1, 2]]), past, place), rng=rng)
+        assert drawn.place == place
+        past.append(drawn.entry)
+    with pytest.raises(errors.InvalidValue, match="no place left"):
+        mechanism(StreamSums(sums([[1, 2]]), past, 3), rng=rng)
+
+
+def test_what_is_kept_of_known_labels_is_their_sums():
+    """Also one with a coordinate of zero; a label without a sum has no entry."""
+    mechanism = RememberedSums(EVENT, LabelSpace(("a", "b", "c")))
+    drawn = mechanism(StreamSums(sums([[0, 5], [0, 0], [-3, 0]]), (), 7), rng=NoiseSource.from_os())
+    entry = drawn.entry
+    assert (entry.row, entry.labels, entry.known) == (7, ("a", "c"), (True, True))
+    assert entry.sums.tolist() == [[0, 0, 5], [0, -3, 0]]
+
+
+def test_sums_of_another_sensitivity_are_refused():
+    longer = dataclasses.replace(sums([[1, 2]]), sensitivity=grid.SCALE + 1)
+    with pytest.raises(errors.InvalidValue, match="of sensitivity one"):
+        RememberedSums(EVENT, LabelSpace(("a",)))(StreamSums(longer, (), 1), rng=NoiseSource.from_os())
