@@ -182,7 +182,7 @@ def test_init_learn_predict_evaluate(started):
     assert all(len(row) == 2 and set(row) <= {"E10", "E11", "G35"} for row in best)
     assert reticent("predict", test, "--model", model, *NUMBERS, "-o", out, "--top", 2).returncode == 0
     rows = out.read_text().splitlines()
-    assert rows[0] == "row,label,label_2"
+    assert rows[0] == "row,label,score,label_2,score_2"
     assert len(rows) == 61
     assert sum(row.split(",")[1] == "E10" for row in rows[1:21]) > 15
     public = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--public", "--json")

@@ -1,24 +1,44 @@
 """Verbs that let a model answer: predict, evaluate."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from reticent import errors
 from reticent.cli.inputs import labelled, listed, loaded, task_name
-from reticent.cli.options import Again, AsJson, Features, Image, Model, Person, Text
+from reticent.cli.options import Again, AsJson, Features, Image, Model, Person, Text, tell
+
+if TYPE_CHECKING:
+    from reticent.readers import Examples
 
 
 def predict(
-    source: Annotated[Path, typer.Argument(help="A .csv, .parquet or .npz file, or a folder of images.")],
+    source: Annotated[
+        Path, typer.Argument(help="A .csv, .parquet or .npz file, a folder of images, or - for CSV on standard input.")
+    ],
     model: Model,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A CSV file to write.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A .csv, .parquet, .json or .jsonl file to write, or - for CSV on standard output.",
+        ),
+    ] = None,
     text: Text = None,
     image: Image = None,
     features: Features = None,
-    top: Annotated[int, typer.Option(help="How many labels for each example.")] = 1,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Column to carry along to the predictions, such as an id; may be given several times."),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option("--top-k", "--top", help="So many labels for each example, with their scores, best first."),
+    ] = None,
     safe_csv: Annotated[
         bool, typer.Option("--safe-csv", help="For spreadsheets: an apostrophe before texts that begin like a formula.")
     ] = False,
@@ -28,36 +48,64 @@ def predict(
 ) -> None:
     """Predict labels from releases alone: one row for each example, in their order; what cannot be read is UNKNOWN.
 
-    Example: `reticent predict new.csv --model model/ --text note -o out.csv`
+    Inputs are not repeated beside the labels: --keep says which columns are. Images of a folder are named by their
+    files. Scores rank the labels of one example; they are no probabilities.
+
+    Example: `reticent predict new.csv --model model/ --text note --keep id -o out.csv`
     """
     from reticent.readers import Columns, read
     from reticent.released.contents import refuse_own
-    from reticent.report.csv_output import write_csv
+    from reticent.report import row_files
 
+    k = 1 if top_k is None else errors.whole("top-k", top_k, at_least=1)
     if output is not None:
         refuse_own(output)
+        row_files.check_ending(output)
     elif not as_json:
         raise errors.InvalidValue("Expected a place for the predictions: -o FILE.csv, or --json.")
+    if as_json and output == row_files.STANDARD_OUTPUT:
+        raise errors.InvalidValue("Expected --json, or -o - for CSV on standard output; not both.")
+    columns = Columns(text=text, image=image, features=listed(features), keep=tuple(dict.fromkeys(keep or ())))
+    _refuse_own_columns(columns.keep, k)
     classifier = loaded(model, encoder, learner)
-    examples = read(source, Columns(text=text, image=image, features=listed(features)), labelled=False)
-    best = classifier.predict_top_k(examples.inputs, top)
+    examples = read(source, columns, labelled=False)
+    released = classifier.directory.model
+    best, scores = released.top(examples.inputs, classifier.encoder, k)
+    labels = released.names(best)
     if as_json:
-        typer.echo(json.dumps({"labels": best.tolist()}, indent=2))
+        facts = {"labels": labels.tolist()}
+        if top_k is not None:
+            facts["scores"] = [[row_files.finite(score) for score in row] for row in scores.tolist()]
+        typer.echo(json.dumps(facts, indent=2))
     if output is None:
         return
-    shown = examples.inputs if text or image else range(1, len(best) + 1)
-    header = [text or image or "row", "label", *(f"label_{i}" for i in range(2, top + 1))]
-    write_csv(output, header, ([example, *row] for example, row in zip(shown, best, strict=True)), safe=safe_csv)
+    table = _named(examples, len(labels))
+    for i in range(k):
+        table[f"label{_place(i)}"] = labels[:, i].tolist()
+        if top_k is not None:
+            table[f"score{_place(i)}"] = scores[:, i].tolist()
+    row_files.write_rows(output, table, texts=[f"label{_place(i)}" for i in range(k)], safe=safe_csv)
+    if output != row_files.STANDARD_OUTPUT and not as_json:
+        tell(f"Wrote {output}: one row for each example, in their order; columns {', '.join(table)}.")
 
 
 def evaluate(
-    source: Annotated[Path, typer.Argument(help="A .csv, .parquet or .npz file, or a folder of images by label.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="A .csv, .parquet or .npz file, a folder of images by label, or - for CSV on standard input."
+        ),
+    ],
     model: Model,
     text: Text = None,
     image: Image = None,
     features: Features = None,
     label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
     public: Annotated[bool, typer.Option("--public", help="The test data is public: exact accuracy, free.")] = False,
+    by_label: Annotated[
+        Path | None,
+        typer.Option(help="With --public: write the accuracy of each label to a .csv, .parquet, .json or .jsonl file."),
+    ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="The test data is private: noisy accuracy, paid for in the ledger.")
     ] = None,
@@ -69,20 +117,60 @@ def evaluate(
 ) -> None:
     """Measure accuracy: exactly on public test data, or with noise on private data.
 
+    On public data also how sure it is, and how much is lost to labels that the model does not know.
+
     Example: `reticent evaluate test.csv --model model/ --text note --label code --public`
     """
     if public == (epsilon is not None):
         raise errors.InvalidValue("Expected --public for public test data, or --epsilon E for private data.")
     if public and person is not None:
         raise errors.InvalidValue("Expected --person with --epsilon only: it bounds what one person adds to a sum.")
-    task = f"evaluation {task_name(source, name)}"
+    if by_label is not None:
+        from reticent.released.contents import refuse_own
+        from reticent.report import row_files
+
+        if not public:
+            raise errors.InvalidValue("Expected --by-label with --public only: what is paid for is one number.")
+        if by_label == row_files.STANDARD_OUTPUT:
+            raise errors.InvalidValue("Expected a file for --by-label: standard output shows the accuracy.")
+        refuse_own(by_label)
+        row_files.check_ending(by_label)
+    task = "" if public else f"evaluation {task_name(source, name)}"
     classifier = loaded(model, encoder, learner)
     examples = labelled(source, text=text, image=image, features=features, label=label, person=person)
-    if epsilon is None:
-        accuracy = classifier.score(examples.inputs, examples.labels)
-    else:
+    if epsilon is not None:
         accuracy = classifier.private_score(
             examples.inputs, examples.labels, epsilon=epsilon, name=task, persons=examples.persons
         )
-    facts = {"accuracy": accuracy, "public": public, "epsilon": epsilon}
-    typer.echo(json.dumps(facts, indent=2) if as_json else f"accuracy {accuracy:.4f}{'' if public else ' (noisy)'}")
+        facts = {"accuracy": accuracy, "public": False, "epsilon": epsilon}
+        typer.echo(json.dumps(facts, indent=2) if as_json else f"accuracy {accuracy:.4f} (noisy)")
+        return
+    from reticent.report.measured import measure
+
+    found = measure(classifier.predict(examples.inputs), examples.labels, known=classifier.classes_)
+    if by_label is not None:
+        row_files.write_rows(by_label, found.table(), texts=["label"])
+    if as_json:
+        typer.echo(json.dumps({**found.json(), "public": True, "epsilon": None}, indent=2))
+        return
+    for line in found.lines():
+        tell(line)
+    if by_label is not None:
+        tell(f"Wrote {by_label}: one row for each label.")
+
+
+def _named(examples: "Examples", rows: int) -> dict[str, Any]:
+    """Returns the columns that say which example a prediction is of: its file or its row, and what is carried along."""
+    kept: dict[str, Any] = dict(examples.kept)
+    return kept if "file" in kept else {"row": list(range(1, rows + 1)), **kept}
+
+
+def _refuse_own_columns(kept: Sequence[str], k: int) -> None:
+    own = {"row", *(f"{what}{_place(i)}" for what in ("label", "score") for i in range(k))}
+    clash = next((name for name in kept if name in own), None)
+    if clash is not None:
+        raise errors.InvalidValue(f"Expected --keep with other names than columns of predictions, got {clash!r}.")
+
+
+def _place(i: int) -> str:
+    return f"_{i + 1}" if i else ""

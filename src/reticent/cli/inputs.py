@@ -40,11 +40,20 @@ def loaded(folder: Path, encoder: str | None, learner: str | None, vault: Path |
     return load(folder, encoder=None if encoder is None else encoder_of(encoder), learner=own, vault=vault)
 
 
-def labelled(source: Path, *, features: str | None, **columns: str | None) -> Any:
+def labelled(
+    source: Path,
+    *,
+    text: str | None,
+    image: str | None,
+    features: str | None,
+    label: str | None,
+    person: str | None = None,
+) -> Any:
     """Reads examples with their labels."""
     from reticent.readers import Columns, read
 
-    examples = read(source, Columns(features=listed(features), **columns))
+    columns = Columns(text=text, image=image, features=listed(features), label=label, person=person)
+    examples = read(source, columns)
     if examples.labels is None:
         raise errors.InvalidValue("Expected the column with the labels: --label.")
     return examples
@@ -54,6 +63,8 @@ def task_name(source: Path, name: str | None) -> str:
     """Returns the public name of a task: the file's, unless another is given."""
     if name is not None:
         return names.public_name(name)
+    if source == Path("-"):
+        raise errors.InvalidValue("Expected --name for data from standard input: no file gives it a name.")
     try:
         return names.public_name(source.stem)
     except errors.InvalidValue as error:

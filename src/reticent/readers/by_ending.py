@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.readers.csv_files import read_csv, readable
+from reticent.readers.csv_files import STANDARD_INPUT, read_csv, readable
 from reticent.readers.examples import Columns, Examples
 from reticent.readers.image_folders import read_folder
 from reticent.readers.npz_files import read_npz
@@ -21,7 +21,7 @@ def read(path: Path, columns: Columns, *, labelled: bool = True) -> Examples:
     """Reads a file by its ending, or a folder with one subfolder of images per label (none where unlabelled).
 
     Args:
-        path: The file or folder.
+        path: The file or folder; "-" is CSV from standard input.
         columns: Which columns are what.
         labelled: Whether rows without a label are left out; else each row is an example, also one that does not parse.
     """
@@ -30,7 +30,11 @@ def read(path: Path, columns: Columns, *, labelled: bool = True) -> Examples:
             raise errors.InvalidValue(
                 "A folder of images does not say whose they are. List them in a .csv file: --image and --person."
             )
+        if columns.keep:
+            raise errors.InvalidValue("A folder of images has no columns to keep; its predictions name the files.")
         return read_folder(path, labelled=labelled)
+    if path == STANDARD_INPUT:
+        return _table(path, columns, read_csv, labelled)
     if not path.is_file():
         raise errors.InvalidValue(f"No file at {path}.")
     ending = path.suffix.lower()
@@ -55,6 +59,7 @@ def _table(path: Path, columns: Columns, reader: Callable[..., dict[str, list[ob
         inputs,
         data[columns.label] if columns.label else None,
         data[columns.person] if columns.person else None,
+        {name: data[name] for name in columns.keep},
     )
 
 

@@ -6,6 +6,7 @@ person, and neither is a label or an id. Texts that hold line breaks need Parque
 """
 
 import csv
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -14,12 +15,22 @@ from reticent import errors
 from reticent.readers.examples import Columns, refuse_missing
 from reticent.readers.limits import LONGEST_LINE
 
+STANDARD_INPUT = Path("-")
 _ENDS = ("\n", "\r")
 
 
 def read_csv(path: Path, columns: Columns, *, labelled: bool) -> dict[str, list[object]]:
-    """Returns the wanted columns, as texts; without labels a line that does not parse is a row of missing values."""
-    with open(path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+    """Returns the wanted columns, as texts; without labels a line that does not parse is a row of missing values.
+
+    Args:
+        path: The file; "-" is standard input.
+        columns: Which columns are what.
+        labelled: Whether rows without a label are left out.
+    """
+    source: int | Path = path
+    if path == STANDARD_INPUT:
+        source, path = sys.stdin.fileno(), Path("standard input")
+    with open(source, newline="", encoding="utf-8-sig", errors="surrogateescape", closefd=source is path) as file:
         lines = _lines(file)
         header = _fields(next(lines, None))
         if any(map(_undecodable, header)):

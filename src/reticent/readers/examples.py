@@ -1,7 +1,7 @@
 """Columns and Examples: what is asked of a file, and what is found in it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ class Columns:
         features: Columns of numbers, in order; or ("x",) in an NPZ file.
         label: The column with labels; not needed to predict.
         person: The column that says whose example it is.
+        keep: Columns to carry along unchanged, such as ids for predictions; may be columns of inputs too.
     """
 
     text: str | None = None
@@ -27,11 +28,13 @@ class Columns:
     features: Sequence[str] = ()
     label: str | None = None
     person: str | None = None
+    keep: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if sum([self.text is not None, self.image is not None, bool(self.features)]) > 1:
             raise errors.InvalidValue("Expected one kind of input: text, image or features.")
-        twice = next((name for name in self.wanted if self.wanted.count(name) > 1), None)
+        purposes = (*self.inputs, *(name for name in (self.label, self.person) if name))
+        twice = next((name for name in purposes if purposes.count(name) > 1), None)
         if twice is not None:
             raise errors.InvalidValue(f"Expected a column for each purpose, got {twice!r} twice.")
 
@@ -42,17 +45,18 @@ class Columns:
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """All columns, inputs first."""
-        return (*self.inputs, *(name for name in (self.label, self.person) if name))
+        """All columns, each once, inputs first."""
+        return tuple(dict.fromkeys(name for name in (*self.inputs, self.label, self.person, *self.keep) if name))
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Sensitive: inputs, labels and person ids of a file, ready for `learn_task`."""
+    """Sensitive: inputs, labels and person ids of a file, ready for `learn_task`, and columns that were kept."""
 
     inputs: Any
     labels: Sequence[object] | npt.NDArray[Any] | None
     persons: Sequence[object] | npt.NDArray[Any] | None
+    kept: Mapping[str, Sequence[object]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return "Examples(<sensitive>)"

@@ -31,15 +31,23 @@ def read_npz(path: Path, columns: Columns) -> Examples:
             there = [name.removesuffix(".npy") for name in archive.namelist()]
             if columns.label is None and "y" not in there:
                 label = ""
-            refuse_missing(path, [name for name in (inputs, label, columns.person) if name], there)
+            refuse_missing(path, [name for name in (inputs, label, columns.person, *columns.keep) if name], there)
             x = _array(path, archive, inputs, "biufU", "numbers or texts")
             y = _array(path, archive, label, "biufU", "labels: texts or numbers") if label else None
             persons = _array(path, archive, columns.person, "biufUSM", "ids") if columns.person else None
-            return Examples(x, y, persons)
+            return Examples(x, y, persons, {name: _kept(path, archive, name, len(x)) for name in columns.keep})
     except errors.ReticentError:
         raise
     except Exception:  # of zipfile, zlib and numpy there are a dozen kinds
         raise errors.InvalidValue(f"{path.name} is not a readable NPZ file of plain arrays.") from None
+
+
+def _kept(path: Path, archive: zipfile.ZipFile, name: str, rows: int) -> list[object]:
+    array = _array(path, archive, name, "biufUSM", "ids")
+    if array.shape != (rows,):
+        raise errors.InvalidValue(f"Expected one value for each row in array {name!r} of {path.name}.")
+    cells: list[object] = array.tolist()
+    return cells
 
 
 def _array(path: Path, archive: zipfile.ZipFile, name: str, kinds: str, expected: str) -> npt.NDArray[Any]:

@@ -1,0 +1,198 @@
+"""predict and evaluate: which columns are written where, formats by ending, and what is said of an accuracy."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.command import BUDGET, NUMBERS, refused, reticent, write_csv
+
+
+@pytest.fixture
+def learned(started):
+    march = write_csv(started / "march.csv", ["E10", "E11"], each=200)
+    done = reticent("learn", march, "--model", started / "model", *NUMBERS, "--label", "code")
+    assert done.returncode == 0, done.stderr
+    return started
+
+
+@pytest.fixture
+def new(learned):
+    (learned / "new.csv").write_text("id,a,b,c,note\np7,5,0,0,fever\np8,0,5,0,=cough\np9,?,5,0,pain\n")
+    return ["predict", learned / "new.csv", "--model", learned / "model", *NUMBERS]
+
+
+def rows_of(path: Path) -> list[list[str]]:
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_predictions_carry_the_columns_that_were_asked_for_and_no_others(new, tmp_path):
+    done = reticent(*new, "-o", tmp_path / "out.csv")
+    assert done.stdout == (
+        f"Wrote {tmp_path / 'out.csv'}: one row for each example, in their order; columns row, label.\n"
+    )
+    assert rows_of(tmp_path / "out.csv") == [["row", "label"], ["1", "E10"], ["2", "E11"], ["3", "<unknown>"]]
+    assert reticent(*new, "-o", tmp_path / "out.csv", "--keep", "id", "--keep", "note").returncode == 0
+    assert rows_of(tmp_path / "out.csv")[:3] == [
+        ["row", "id", "note", "label"],
+        ["1", "p7", "fever", "E10"],
+        ["2", "p8", "=cough", "E11"],
+    ]
+
+
+def test_texts_are_not_written_beside_labels_unless_asked_for(tmp_path):
+    (tmp_path / "labels.txt").write_text("short\nlong\n")
+    init = [
+        "init",
+        tmp_path / "model",
+        *BUDGET,
+        "--labels",
+        tmp_path / "labels.txt",
+        "--encoder",
+        "tests.reading:WORDS",
+    ]
+    assert reticent(*init).returncode == 0
+    (tmp_path / "new.csv").write_text("note\nprivate words\n")
+    predict = ["predict", tmp_path / "new.csv", "--model", tmp_path / "model", "--text", "note"]
+    predict += ["--encoder", "tests.reading:WORDS", "-o", tmp_path / "out.csv"]
+    assert reticent(*predict).returncode == 0
+    assert "private words" not in (tmp_path / "out.csv").read_text()
+    assert reticent(*predict, "--keep", "note").returncode == 0
+    assert "private words" in (tmp_path / "out.csv").read_text()
+
+
+def test_top_k_comes_with_scores_best_first(new, tmp_path):
+    assert reticent(*new, "-o", tmp_path / "out.csv", "--top-k", 3).returncode == 0
+    header, first, _, last = rows_of(tmp_path / "out.csv")
+    assert header == ["row", "label", "score", "label_2", "score_2", "label_3", "score_3"]
+    assert first[1] == "E10"
+    assert float(first[2]) > float(first[4])
+    assert first[5:] == ["<unknown>", ""]  # two labels are known
+    assert last[1:] == ["<unknown>", ""] * 3
+    facts = json.loads(reticent(*new, "--json", "--top-k", 2).stdout)
+    assert facts["scores"][0] == [float(first[2]), float(first[4])]
+    assert facts["scores"][2] == [None, None]
+
+
+def test_the_format_follows_the_ending(new, tmp_path):
+    from pyarrow import parquet
+
+    expected = [
+        {"row": 1, "id": "p7", "label": "E10"},
+        {"row": 2, "id": "p8", "label": "E11"},
+        {"row": 3, "id": "p9", "label": "<unknown>"},
+    ]
+    for ending in ("json", "jsonl", "parquet"):
+        done = reticent(*new, "--keep", "id", "-o", tmp_path / f"out.{ending}")
+        assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "out.json").read_text()) == expected
+    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == expected
+    assert parquet.read_table(tmp_path / "out.parquet").to_pylist() == expected
+    assert "ends in .csv, .parquet, .json, .jsonl" in refused(reticent(*new, "-o", tmp_path / "out.xlsx"))
+    assert not (tmp_path / "out.xlsx").exists()
+
+
+def test_scores_that_are_none_are_null(new, tmp_path):
+    from pyarrow import parquet
+
+    for ending in ("json", "parquet"):
+        assert reticent(*new, "--top-k", 1, "-o", tmp_path / f"out.{ending}").returncode == 0
+    assert json.loads((tmp_path / "out.json").read_text())[2]["score"] is None
+    assert parquet.read_table(tmp_path / "out.parquet").to_pylist()[2]["score"] is None
+
+
+def test_standard_input_and_output(new, learned, monkeypatch):
+    words = ["predict", "-", *new[2:], "--keep", "id", "-o", "-"]
+    with (learned / "new.csv").open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        done = reticent(*words)
+    assert done.stdout.splitlines() == ["row,id,label", "1,p7,E10", "2,p8,E11", "3,p9,<unknown>"]
+    assert "-o - for CSV on standard output; not both" in refused(reticent(*new, "-o", "-", "--json"))
+    learn = ["learn", "-", "--model", learned / "model", *NUMBERS, "--label", "code"]
+    assert "--name for data from standard input" in refused(reticent(*learn))
+    with write_csv(learned / "april.csv", ["G35"], each=300).open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert "Learned april" in reticent(*learn, "--name", "april").stdout
+    with (learned / "april.csv").open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        missing = reticent("predict", "-", "--model", learned / "model", "--features", "a,b,z", "-o", "-")
+        assert "No column 'z' in the first line of standard input." in refused(missing)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--keep", "missing"], "No column 'missing' in the first line of new.csv"),
+        (["--keep", "label"], "other names than columns of predictions, got 'label'"),
+        (["--top-k", 0], "Expected top-k >= 1"),
+    ],
+)
+def test_predict_refusals_print_one_line(new, tmp_path, words, sentence):
+    (tmp_path / "new.csv").write_text("a,b,c,label\n1,2,3,x\n")
+    assert sentence in refused(reticent(*new, *words, "-o", tmp_path / "out.csv"))
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_predictions_keep_arrays_of_npz_files(learned, tmp_path):
+    np.savez(tmp_path / "new.npz", x=np.eye(3)[:2] * 5, who=["p1", "p2"], wrong=[1, 2, 3])
+    predict = ["predict", tmp_path / "new.npz", "--model", learned / "model", "-o", tmp_path / "out.csv"]
+    assert reticent(*predict, "--keep", "who").returncode == 0
+    assert rows_of(tmp_path / "out.csv")[1:] == [["1", "p1", "E10"], ["2", "p2", "E11"]]
+    assert "one value for each row in array 'wrong'" in refused(reticent(*predict, "--keep", "wrong"))
+
+
+def test_images_of_a_folder_are_named_by_their_files(tmp_path):
+    from reticent.readers import Columns, read
+
+    (tmp_path / "ward").mkdir()
+    for name in ("b.png", "a.png"):
+        (tmp_path / "ward" / name).write_bytes(b"")
+    examples = read(tmp_path, Columns(), labelled=False)
+    assert examples.kept == {"file": ["ward/a.png", "ward/b.png"]}
+    from reticent.cli.answers import _named
+
+    assert _named(examples, 2) == examples.kept
+
+
+# --- accuracy
+
+
+@pytest.fixture
+def test_data(learned):
+    test = write_csv(learned / "test.csv", ["E10", "E11", "G35"], each=50, seed=3)
+    return ["evaluate", test, "--model", learned / "model", *NUMBERS, "--label", "code"]
+
+
+def test_public_accuracy_says_how_sure_it_is_and_what_is_lost(test_data):
+    facts = json.loads(reticent(*test_data, "--public", "--json").stdout)
+    assert (facts["n"], facts["labels"], facts["labels_not_known"]) == (150, 3, 1)
+    assert facts["share_not_known"] == pytest.approx(1 / 3)
+    low, high = facts["interval"]
+    assert low < facts["accuracy"] < high
+    assert facts["accuracy"] == pytest.approx(facts["accuracy_of_known_labels"] * 2 / 3)
+    first, second, third = reticent(*test_data, "--public").stdout.splitlines()
+    assert first.startswith(f"accuracy {facts['accuracy']:.4f} (n = 150; 95 % interval 0.")
+    assert second == "Lost to labels that the model does not know: 0.3333 (n = 50; 1 of 3 labels)."
+    assert third.endswith("(n = 100).")
+
+
+def test_accuracy_by_label_is_a_file(test_data, tmp_path):
+    done = reticent(*test_data, "--public", "--by-label", tmp_path / "labels.csv")
+    assert done.stdout.endswith(f"Wrote {tmp_path / 'labels.csv'}: one row for each label.\n")
+    header, *rows = rows_of(tmp_path / "labels.csv")
+    assert header == ["label", "known", "n", "right", "accuracy", "low", "high"]
+    assert [row[:3] for row in rows] == [["E10", "True", "50"], ["E11", "True", "50"], ["G35", "False", "50"]]
+    assert rows[2][3:5] == ["0", "0.0"]
+
+
+def test_noisy_accuracy_says_no_more_than_was_paid_for(test_data, tmp_path):
+    by_label = ["--epsilon", 0.3, "--by-label", tmp_path / "labels.csv"]
+    assert "with --public only" in refused(reticent(*test_data, *by_label))
+    assert "Expected a file for --by-label" in refused(reticent(*test_data, "--public", "--by-label", "-"))
+    done = reticent(*test_data, "--epsilon", 0.3, "--json")
+    assert set(json.loads(done.stdout)) == {"accuracy", "public", "epsilon"}
+    assert not (tmp_path / "labels.csv").exists()
