@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.measure import Measurement
 
 import reticent as rt
+from reticent.report.demo_page import Guess
 from reticent.report.terminal import stream_table
 
 pytest.importorskip("simple_icd_10_cm", reason="simple-icd-10-cm is not installed")
@@ -34,7 +35,7 @@ def test_guesses_fit_the_terminal():
 
     titles = rt.Taxonomy.icd10cm().titles
     lines = [
-        demo._line(demo.Guess(block, titles[block], score), right=right)
+        demo._line(Guess(block, titles[block], score), right=right)
         for block in icd10cm().blocks
         for score, right in ((0.5, True), (-0.25, False))
     ]

@@ -88,8 +88,14 @@ def _played(target: str, remedy: bool, game: str, epsilon: float, accuracy: floa
     return {**facts, "epsilon": epsilon, "delta": 1e-5, "interval": interval}
 
 
+def _adapter(learner: str) -> str | None:
+    if learner.startswith("cosine"):
+        return None
+    return "film" if learner == "peft" else "last_layer"
+
+
 def _cell(data: str, learner: str, labels: str, epsilon: float | None, seed: int, **more: Any) -> dict[str, Any]:
-    own = {"ratio": 0, "share": None, "adapter": "film" if learner == "peft" else "last_layer", "tasks": 10, **more}
+    own = {"ratio": 0, "share": None, "adapter": _adapter(learner), "tasks": 10, **more}
     return {"data": data, "learner": learner, "labels": labels, "epsilon": epsilon, "seed": seed, **own}
 
 

@@ -42,7 +42,7 @@ def headings(text: str) -> list[str]:
 
 def test_page_has_every_section(text):
     assert headings(text) == [
-        "Tables",
+        "At a glance",
         "Accuracy after each task",
         "Accuracy against epsilon",
         "Accuracy against the share of the budget for labels",
@@ -51,6 +51,7 @@ def test_page_has_every_section(text):
         "Released labels by class size",
         "Membership attack on labels",
         "Probability that a label is dropped",
+        "Tables",
         "Accuracy matrix",
         "Accuracy by aggregation rule",
         "Cost in epsilon and seconds",
@@ -142,7 +143,7 @@ def test_best_share_is_marked_and_printed(text):
     section = section[: section.index("</section>")]
     assert section.count('class="best"') == 2
     assert "labels known" in section
-    assert re.search(r"clinc150 · cosine-paper · ε = 1</td><td class=\"number\">10 %", section)
+    assert re.search(r"clinc150 · cosine-paper · epsilon 1</td><td class=\"number\">10 %", section)
 
 
 def test_the_page_says_the_rule_for_seeds_and_follows_it():
@@ -204,3 +205,78 @@ def test_stars_emphasise_and_numbers_stand_to_the_right():
     assert '<th scope="col" class="number">a</th><th scope="col">b</th>' in shown
     assert "<em>failed</em>" in shown
     assert "&lt;y&gt;" in shown
+
+
+def table(title: str, rows: list[list[str]], **more: object) -> dict[str, object]:
+    columns = ["epsilon", "classifier", "source", "ratio 0", "ratio 50"]
+    return {"title": title, "caption": "", "columns": columns, "rows": rows, "notes": [], **more}
+
+
+LATER = "*not run here* (about 4 min)"
+MIXED = [
+    ["1", "Cosine Classifier", "paper, cifar100", "80.1", ""],
+    ["1", "Cosine Classifier", "ours here, d", "84.1", LATER],
+    ["1", "PEFT Ensemble", "paper, cifar100", "70.1", ""],
+    ["1", "PEFT Ensemble", "ours here, d", LATER, LATER],
+]
+
+
+def unfolded(text: str) -> str:
+    """A page without what is folded away; parts that are folded inside of others go first."""
+    before = ""
+    while before != text:
+        before, text = text, re.sub(r"<details>(?:(?!<details).)*?</details>", "", text, flags=re.DOTALL)
+    return text
+
+
+def test_rows_that_were_not_run_are_folded_away():
+    tables = [table("Half", MIXED), table("Nothing", [MIXED[2], MIXED[3]], spec="blurry")]
+    text = results_page("Results", [], tables)
+    Reader(text)
+    shown = unfolded(text)
+    assert "84.1" in shown
+    assert "<em>not run</em>" in shown  # beside what was run
+    assert "not run here" not in re.sub("<summary>.*?</summary>", "", shown)
+    assert "1 row(s) of this table were not run here" in text
+    assert "<td>PEFT Ensemble</td>" not in shown  # nor the paper's number, with nothing beside it
+    assert "1 table(s) of which nothing was run here" in text
+    assert '<td>Nothing</td><td class="number">2</td><td>reticent bench blurry</td>' in text
+
+
+def test_a_row_that_was_run_in_part_stays():
+    text = unfolded(
+        results_page("Results", [], [table("One", [["1", "Cosine", "ours here, d", LATER, "3.0 (2.0, 4.0)"]])])
+    )
+    assert "3.0 (2.0, 4.0)" in text
+
+
+def test_many_tables_are_folded_but_the_first():
+    rows = [["1", f"Learner {k}", "ours here, d", "50.0", "40.0"] for k in range(41)]
+    text = results_page("Results", [], [table("First", rows[:1]), table("Second", rows)])
+    assert "<details open><summary>First</summary>" in text
+    assert "<details><summary>Second</summary>" in text
+
+
+def test_the_page_begins_with_a_takeaway_and_the_best_numbers(text):
+    assert '<p class="takeaway">3 of 4</p>' in results_page("Results", [], [], takeaway="3 of 4")
+    section = text[text.index("At a glance</h2>") :]
+    section = section[: section.index("</section>")]
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", section)]
+    best = {tuple(row[:3]): row[3:] for row in rows if row}
+    assert best["icd10cm", "1", "oracle"][1] == "noncl · last_layer"  # the most skilled of the made-up learners
+    assert ("clinc150", "no privacy", "released") in best
+
+
+def test_counts_have_an_axis_from_zero():
+    runs = [
+        {
+            "status": "done",
+            "accuracy": 0.5,
+            "known": 150,
+            "run": {"data": "d", "learner": "l", "share": s, "epsilon": 1},
+        }
+        for s in (5, 10, 20)
+    ]
+    text = results_page("Known", runs, [])
+    figure = next(f for f in re.findall(r"<figure.*?</figure>", text, flags=re.DOTALL) if "labels known against" in f)
+    assert re.findall(r'text-anchor="end">(.*?)<', figure)[0] == "0"

@@ -34,7 +34,7 @@ def test_the_figure_of_a_plan_shows_the_plan_and_the_bound():
     (plot,) = figures.plan_figures(BUDGET, mechanism="optimal", share=0.1, count_weight=0.03)
     assert "optimal" in plot.caption
     assert "1e-05" in plot.caption
-    assert [s.name for s in plot.series] == [f"ε = {e:g}" for e in figures.DROP_EPSILONS]
+    assert [s.name for s in plot.series] == [f"epsilon {e:g}" for e in figures.DROP_EPSILONS]
     at = [p.at for p in plot.series[3].points].index("13 examples")
     planned = planning.plan(BUDGET, mechanism="optimal", share=0.1, class_sizes=[13]).classes[0]
     assert plot.series[3].points[at].y == pytest.approx(100 * (1 - planned.release_probability))

@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from reticent.budget import Budget
 from reticent.classifier import ContinualClassifier, load
 from reticent.encoders import Encoder, minilm, wrap
 from reticent.lab.attack import label_attack
+from reticent.lab.baselines.oracles import NoPrivacy, experiment
 from reticent.lab.data import datasets
 from reticent.lab.evaluation import AccuracyMatrix
 from reticent.labels import Taxonomy
@@ -27,7 +28,9 @@ from reticent.privacy import planning, selection
 from reticent.privacy.count_weights import default_count_weight
 from reticent.privacy.memory_plan import memory_plan
 from reticent.privacy.rounding import exact, rounded_up
-from reticent.report import figures, page, svg, terminal
+from reticent.report import terminal
+from reticent.report.demo_page import Guess, Learned, Question, Story, demo_page
+from reticent.report.figures import Size
 from reticent.sensitive.learners.cosine import Cosine
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -42,18 +45,11 @@ UNSEEN = {
     "High blood pressure in late pregnancy": "O10-O16",
     "Blood clot in a deep vein of the leg": "I80-I89",
 }
+OURS, REFERENCE = "released labels, ours", "no privacy (reference)"
 _WIDTH = 80  # columns of a terminal
 
 Say = Callable[[str | Table], object]
-
-
-@dataclass(frozen=True)
-class Guess:
-    """One of the best labels of a sentence."""
-
-    block: str
-    title: str
-    score: float
+Runs = dict[str, tuple[ContinualClassifier, AccuracyMatrix]]
 
 
 @dataclass(frozen=True)
@@ -78,10 +74,10 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
             raise errors.InvalidValue(f"{out} holds a model that is not the demonstration's. Choose another folder.")
         shutil.rmtree(out / "model")
     out.mkdir(parents=True, exist_ok=True)
-    say("[bold]1. The leak.[/] A classifier with private weights that takes its labels from the data:")
+    say("[bold]1. The leak.[/] A classifier with private weights, its labels read off the data:")
     naive, *remedies = _leak()
     say(f"   the attacker tells whether one patient is in it, right in {naive.accuracy:.0%} of {naive.trials} games.")
-    say("[bold]2. The data.[/] Public ICD-10-CM descriptions, encoded with MiniLM on this machine ...")
+    say("[bold]2. The data.[/] Public ICD-10-CM descriptions, encoded with MiniLM here ...")
     hospital = _hospital()
     say(
         f"   {len(hospital.data.texts)} descriptions, {len(set(hospital.data.blocks))} blocks (the labels), "
@@ -91,39 +87,41 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
     public = PublicLabels(blocks, remap=hospital.icd)  # whose titles are their names
     released = ReleasedLabels(names=hospital.icd.titles)
     say("[bold]3. Learning[/] chapter after chapter at epsilon 1, delta 1e-5:")
-    runs = {
-        "public labels, the paper's": _learn(hospital, public, Cosine.paper(), fine=True),
-        "public labels, ours": _learn(hospital, public, Cosine(), fine=True),
-        "released labels, the paper's": _learn(hospital, ReleasedLabels.paper(), Cosine.paper()),
-        "released labels, ours": _learn(hospital, released, Cosine()),
+    runs: Runs = {
+        "public labels, the paper's": _learn(hospital, _model(hospital, public, Cosine.paper()), fine=True),
+        "public labels, ours": _learn(hospital, _model(hospital, public, Cosine()), fine=True),
+        "released labels, the paper's": _learn(hospital, _model(hospital, ReleasedLabels.paper(), Cosine.paper())),
+        OURS: _learn(hospital, _model(hospital, released, Cosine())),
+        REFERENCE: _learn(hospital, _without_privacy(hospital, blocks)),
     }
     curves = {name: matrix.after_each_task.tolist() for name, (_, matrix) in runs.items()}
     ends = {name: (matrix.forgetting, len(model.classes_)) for name, (model, matrix) in runs.items()}
     say(terminal.stream_table(curves, hospital.data.chapter_names, ends))
-    model = runs["released labels, ours"][0]
+    model = runs[OURS][0]
     sizes = _released(hospital, model)
     groups = terminal.by_size(sizes)
-    say("   Which labels were released, by their number of examples (we may look: this data is public):")
+    say("   Which labels were released, by their number of examples (public data: we may\n   look):")
     say(terminal.sizes_table(groups))
     model.set_params(encoder=minilm()).save(out / "model")
     again = load(out / "model")
-    guesses = _guesses(again, hospital.icd)
-    right = sum(best[0].block == UNSEEN[text] for text, best in guesses.items())
+    questions = _questions(again, hospital.icd)
+    right = sum(question.right for question in questions)
     say(
         "[bold]4. The model[/], saved and loaded again, on sentences it has never seen: the three\n"
         f"   best of {len(again.classes_)} labels, with scores. {right} of {len(UNSEEN)} have the right one (*) first."
     )
-    for text, best in guesses.items():
-        say(f"   {text}")
-        for guess in best:
-            say(escape(_line(guess, right=guess.block == UNSEEN[text])))
+    for question in questions:
+        say(f"   {question.sentence}: expected {question.block}")
+        for guess in question.guesses:
+            say(escape(_line(guess, right=guess.block == question.block)))
     spent = again.spent()
     say(
         f"[bold]5. The price.[/] {len(hospital.data.chapter_names)} tasks; one person has lost at most epsilon "
         f"{rounded_up(spent['epsilon'])} at delta {exact(spent['delta'])}, of a budget of {exact(spent['budget'])}."
     )
     say(_memory(len(hospital.data.chapter_names)))
-    (out / "report.html").write_text(_report(hospital, runs, sizes, [naive, *remedies], guesses), encoding="utf-8")
+    story = _story(runs, again, hospital.data.chapter_names, sizes, [naive, *remedies], questions)
+    (out / "report.html").write_text(demo_page(story), encoding="utf-8")
     places = escape(names.shown(f"   Report: {out / 'report.html'}; model: {out / 'model'}"))
     say(f"{places}; {time.monotonic() - started:.0f} s in all.")
     return {
@@ -133,7 +131,7 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
         "labels": {name: len(model.classes_) for name, (model, _) in runs.items()},
         "labels_by_size": [asdict(group) for group in groups],
         "attack_accuracy": naive.accuracy,
-        "predictions": {text: [asdict(guess) for guess in best] for text, best in guesses.items()},
+        "predictions": {q.sentence: [asdict(guess) for guess in q.guesses] for q in questions},
         "spent": spent,
         "seconds": time.monotonic() - started,
     }
@@ -167,14 +165,19 @@ def _hospital() -> Hospital:
     return Hospital(data, remembered, Taxonomy.icd10cm())
 
 
-def _guesses(model: ContinualClassifier, icd: Taxonomy) -> dict[str, list[Guess]]:
-    """Returns the three best labels of each unseen sentence."""
+def _questions(model: ContinualClassifier, icd: Taxonomy) -> list[Question]:
+    """Returns the unseen sentences with the three best labels of each."""
     scores = model.decision_function(list(UNSEEN))
     best = np.argsort(-scores, axis=1, kind="stable")[:, :3]
-    return {
-        text: [Guess(block := str(model.classes_[i]), icd.titles[block], float(row[i])) for i in order]
-        for text, row, order in zip(UNSEEN, scores, best, strict=True)
-    }
+    return [
+        Question(
+            sentence=text,
+            block=wanted,
+            title=icd.titles[wanted],
+            guesses=[Guess(block := str(model.classes_[i]), icd.titles[block], float(row[i])) for i in order],
+        )
+        for (text, wanted), row, order in zip(UNSEEN.items(), scores, best, strict=True)
+    ]
 
 
 def _line(guess: Guess, *, right: bool) -> str:
@@ -183,11 +186,19 @@ def _line(guess: Guess, *, right: bool) -> str:
     return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3].rstrip()}..."
 
 
+def _model(hospital: Hospital, policy: PublicLabels | ReleasedLabels, learner: Cosine) -> ContinualClassifier:
+    return ContinualClassifier(encoder=hospital.encoder, labels=policy, learner=learner, budget=BUDGET)
+
+
+def _without_privacy(hospital: Hospital, blocks: Sequence[str]) -> ContinualClassifier:
+    """Returns what privacy is compared with: exact class means, NOT PRIVATE, for public data only."""
+    return experiment(NoPrivacy(), PublicLabels(blocks), budget=BUDGET, encoder=hospital.encoder)
+
+
 def _learn(
-    hospital: Hospital, policy: PublicLabels | ReleasedLabels, learner: Cosine, *, fine: bool = False
+    hospital: Hospital, model: ContinualClassifier, *, fine: bool = False
 ) -> tuple[ContinualClassifier, AccuracyMatrix]:
     """Learns all chapters; `fine` labels are full codes that the hierarchy maps to public blocks."""
-    model = ContinualClassifier(encoder=hospital.encoder, labels=policy, learner=learner, budget=BUDGET)
     data, chapters = hospital.data, hospital.data.chapter_names
     matrix = np.full((len(chapters), len(chapters)), np.nan)
     for t, chapter in enumerate(chapters):
@@ -200,7 +211,7 @@ def _learn(
     return model, AccuracyMatrix(matrix)
 
 
-def _released(hospital: Hospital, model: ContinualClassifier) -> list[tuple[int, bool, float]]:
+def _released(hospital: Hospital, model: ContinualClassifier) -> list[Size]:
     """Returns size, whether it was released, and the planned probability of each label. Public data only."""
     counts = Counter(b for b, held in zip(hospital.data.blocks, hospital.data.held_out, strict=True) if not held)
     law = selection.law(planning.joint_gaussian(BUDGET, default_count_weight(BUDGET)))
@@ -208,73 +219,31 @@ def _released(hospital: Hospital, model: ContinualClassifier) -> list[tuple[int,
     return [(size, block in known, float(law.release_probability(size))) for block, size in counts.items()]
 
 
-def _report(
-    hospital: Hospital,
-    runs: dict[str, tuple[ContinualClassifier, AccuracyMatrix]],
-    released: list[tuple[int, bool, float]],
+def _story(
+    runs: Runs,
+    saved: ContinualClassifier,
+    chapters: Sequence[str],
+    sizes: list[Size],
     games: list[label_attack.Result],
-    guesses: dict[str, list[Guess]],
-) -> str:
-    chapters = hospital.data.chapter_names
-    curves = {name: matrix.after_each_task.tolist() for name, (_, matrix) in runs.items()}
-    statement = runs["released labels, ours"][0].privacy_statement()
-    return page.page(
-        "A hospital codes diagnoses",
-        [
-            page.paragraph(
-                "Descriptions of diagnoses (public ICD-10-CM) arrive chapter by chapter, as if each were a month of "
-                f"patients. A classifier learns to name their block, with epsilon {BUDGET.epsilon:g} and delta "
-                f"{BUDGET.delta:g} for each patient."
-            ),
-            page.heading("The leak"),
-            page.paragraph(
-                "Is one patient with a rare diagnosis in the data? The attacker sees what is published and guesses."
-            ),
-            page.table(
-                ["published by", "accuracy of the attacker", "most that the budget allows"],
-                [(g.target, g.accuracy, g.bound) for g in games],
-            ),
-            page.heading("Accuracy"),
-            page.table(
-                ["method", "accuracy", "forgetting", "labels"],
-                [
-                    (name, matrix.average_accuracy, matrix.forgetting, len(model.classes_))
-                    for name, (model, matrix) in runs.items()
-                ],
-            ),
-            page.paragraph("Below: right answers on held-out examples of all chapters learned so far.", kind="note"),
-            svg.figure(figures.accuracy_by_task(curves, chapters)),
-            page.heading("Labels"),
-            page.paragraph(
-                "Markers: share of the labels of similar size that were released (this data is public, so that sizes "
-                "may be shown). Dotted: as planned.",
-                kind="note",
-            ),
-            svg.figure(figures.released_by_size(released)),
-            page.heading("Unseen sentences"),
-            page.paragraph(
-                "The three best labels of sentences that are in no description, with their scores and official titles. "
-                "Titles are public, so their features help at no cost. In italics: the right one, which class means "
-                "without noise find for each of these sentences."
-            ),
-            page.table(
-                ["sentence", "score", "block", "title"],
-                [
-                    (text if not i else "", guess.score, _whole(guess.block), _emphasised(guess, UNSEEN[text]))
-                    for text, best in guesses.items()
-                    for i, guess in enumerate(best)
-                ],
-            ),
-            page.heading("What it cost"),
-            page.preformatted(statement),
-        ],
+    questions: list[Question],
+) -> Story:
+    return Story(
+        epsilon=BUDGET.epsilon,
+        delta=BUDGET.delta,
+        chapters=chapters,
+        methods={
+            name: Learned(
+                after_each_task=matrix.after_each_task.tolist(),
+                accuracy=matrix.average_accuracy,
+                forgetting=matrix.forgetting,
+                labels=len(model.classes_),
+            )
+            for name, (model, matrix) in runs.items()
+        },
+        ours=OURS,
+        reference=REFERENCE,
+        sizes=sizes,
+        games=[game.json() for game in games],
+        questions=questions,
+        statement=saved.privacy_statement(),
     )
-
-
-def _emphasised(guess: Guess, wanted: str) -> str:
-    return f"*{guess.title}*" if guess.block == wanted else guess.title
-
-
-def _whole(code: str) -> str:
-    """Returns a code that no line end divides."""
-    return code.replace("-", "\N{NON-BREAKING HYPHEN}")

@@ -21,10 +21,14 @@ def verdict(*, broken: bool) -> str:
     return LEAKS if broken else NOT_ABOVE
 
 
-def limits(point: Mapping[str, Any]) -> str:
-    """Returns the confidence limits of the attacker's accuracy, rounded outwards."""
-    low, high = point["interval"]
-    return f"{rounded_down(low, 3)} to {rounded_up(high, 3)}"
+def limits(point: Mapping[str, Any], *, scale: int = 1, digits: int = 3) -> str:
+    """Returns the confidence limits of the attacker's accuracy, rounded outwards; with a scale of 100 in percent.
+
+    >>> limits({"interval": [0.46414, 0.54249]}), limits({"interval": [0.46414, 0.54249]}, scale=100, digits=1)
+    ('0.464 to 0.543', '46.4 to 54.3')
+    """
+    low, high = (scale * limit for limit in point["interval"])
+    return f"{rounded_down(low, digits)} to {rounded_up(high, digits)}"
 
 
 def attack_tables(points: Sequence[Mapping[str, Any]]) -> list[Table]:

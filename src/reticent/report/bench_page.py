@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from reticent.privacy.rounding import exact, rounded_up
-from reticent.report import curves, figures, groups, page, seeds, spends, svg
+from reticent.report import bench_tables, curves, figures, groups, page, seeds, spends, svg
 from reticent.report.groups import Group
 
-MOST_ROWS = 40  # tables with more rows in all are folded
 SEEDED = "NOT PRIVATE: these runs draw their noise from seeds, so that they can be repeated on public data."
 SEEDS = (
     f"Unless a table says otherwise, numbers over seeds are {seeds.IN_WORDS['median']}; bands and bars of plots have "
@@ -24,27 +23,30 @@ def results_page(
     drop: Mapping[str, Any] | None = None,
     streams: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
+    takeaway: str = "",
 ) -> str:
-    """Returns a self-contained page about the runs of a benchmark.
+    """Returns a self-contained page about the runs of a benchmark: a summary and plots, then tables.
 
     Args:
         title: Plain text.
-        runs: As in `runs/*.json`; a failed run is listed with its error.
+        runs: As in `runs/*.json`, with learners and labels named as tables name them; a failed run is listed with its
+            error.
         tables: As in `tables/*.json`.
         attack: As in `attack.json`.
         drop: As in `drop.json`.
         streams: As in `streams.json`: data set -> ratio -> examples of a blurry class, from its home task on.
         notes: Sentences for the top of the page.
+        takeaway: The sentence to remember, if there is one.
 
     Example:
         >>> table = {"title": "Main", "caption": "", "columns": ["learner"], "rows": [["*not run here*"]], "notes": []}
-        >>> "<em>not run here</em>" in results_page("Results", [], [table])
+        >>> "1 table(s) of which nothing was run here" in results_page("Results", [], [table])
         True
     """
     found = groups.groups(runs)
     best = groups.chosen(found)
     parts = {
-        "Tables": [_table(entry) for entry in tables],
+        "At a glance": bench_tables.at_a_glance(best),
         "Accuracy after each task": _plots(best, curves.by_task, "On all tasks learned so far."),
         "Accuracy against epsilon": _plots(best, curves.accuracy_by_epsilon),
         "Accuracy against the share of the budget for labels": _share(found),
@@ -56,6 +58,7 @@ def results_page(
         ),
         "Membership attack on labels": _figures(figures.attack_figures(attack), figures.ATTACK_WORDS) if attack else [],
         "Probability that a label is dropped": _figures(figures.dropped_labels(drop)) if drop else [],
+        "Tables": bench_tables.measured_tables(tables),
         "Accuracy matrix": _matrices(best),
         "Accuracy by aggregation rule": _rules(best),
         "Cost in epsilon and seconds": _costs(found),
@@ -65,6 +68,7 @@ def results_page(
     sections = {name: page.section(name, inner) for name, inner in parts.items()}
     seeded = any(not run.get("private", False) for run in runs)
     top = [
+        page.paragraph(takeaway, kind="takeaway") if takeaway else "",
         page.paragraph(_summary(runs)),
         page.paragraph(SEEDED, kind="warn") if seeded else "",
         *(page.paragraph(note) for note in notes),
@@ -158,16 +162,6 @@ def _said(group: Group, metric: curves.Metric) -> str:
     return "" if found is None else str(found)
 
 
-def _table(entry: Mapping[str, Any]) -> str:
-    return "".join(
-        [
-            page.heading(entry["title"], level=3),
-            page.table(entry["columns"], entry["rows"], caption=entry.get("caption", "")),
-            *(page.paragraph(note, kind="note") for note in entry.get("notes", ())),
-        ]
-    )
-
-
 def _matrices(found: Sequence[Group]) -> list[str]:
     fields = _fields(found, "data", "learner", "labels")
     parts: list[str] = []
@@ -234,7 +228,7 @@ def _by_data(found: Sequence[Group], columns: Sequence[str], row: Callable[[Grou
         rows = [(groups.name(group.settings, fields), *row(group)) for group in own]
         table = page.table(["run", *columns], rows)
         title = groups.say("data", own[0].settings.get("data"))
-        parts.append(page.details(title, table, opened=len(found) <= MOST_ROWS, facts=groups.facts(own)))
+        parts.append(page.details(title, table, opened=len(found) <= bench_tables.MOST_ROWS, facts=groups.facts(own)))
     return parts
 
 

@@ -159,20 +159,26 @@ def blurry_classes(streams: Mapping[str, Any]) -> list[svg.Plot]:
     return plots
 
 
-def accuracy_by_task(curves: Mapping[str, Sequence[float]], tasks: Sequence[str]) -> svg.Plot:
-    """Draws accuracy on everything seen so far after each task, one line per method."""
-    series = [
-        svg.Series(
-            name=name,
-            style=style,
-            points=[
-                svg.Point(x=float(t), y=100 * value, at=f"after {task}", value=f"{100 * value:.1f}")
-                for t, (task, value) in enumerate(zip(tasks, values, strict=True))
-            ],
-        )
-        for style, (name, values) in enumerate(curves.items())
-    ]
-    x = axes.marked("after learning", {float(t): task for t, task in enumerate(tasks)})
+def accuracy_by_task(curves: Mapping[str, Sequence[float]], tasks: Sequence[str], reference: str = "") -> svg.Plot:
+    """Draws accuracy on everything seen so far after each task, one line per method.
+
+    Args:
+        curves: From a method's name to its accuracies.
+        tasks: Their names.
+        reference: The method that the others are measured against, without privacy: a dotted line.
+    """
+    series = []
+    for style, (name, values) in enumerate(curves.items()):
+        points = [
+            svg.Point(x=float(t), y=100 * value, at=f"after {task}", value=f"{100 * value:.1f}")
+            for t, (task, value) in enumerate(zip(tasks, values, strict=True))
+        ]
+        if name == reference:
+            line = [(p.x, p.y) for p in points]
+            series.append(svg.Series(name=name, style=6, points=points, guide=line, joined=False))
+        else:
+            series.append(svg.Series(name=name, style=style, points=points))
+    x = axes.marked("after learning chapter", {float(t): task for t, task in enumerate(tasks)})
     y = axes.percent("accuracy on all tasks so far, %")
     return svg.Plot(caption="Accuracy after each task", series=series, x=x, y=y)
 

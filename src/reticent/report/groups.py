@@ -59,8 +59,6 @@ def groups(runs: Iterable[Mapping[str, Any]]) -> list[Group]:
     for run in runs:
         if run["status"] == "done":
             settings = {field: value for field, value in run["run"].items() if field != "seed"}
-            if str(settings.get("learner")).startswith("cosine"):
-                settings["adapter"] = None  # it trains none
             found.setdefault(json.dumps(settings, sort_keys=True), []).append(run)
     return sorted((Group(json.loads(settings), same) for settings, same in found.items()), key=_place)
 
@@ -84,18 +82,14 @@ def say(field: str, value: object) -> str:
     """Returns one fact of a settings in words, "" where there is nothing to say.
 
     >>> say("epsilon", None), say("share", 10), say("share", None)
-    ('no privacy', 'share 10 %', '')
+    ('no privacy', 'share 10', '')
     """
     if field == "epsilon":
-        return NO_PRIVACY if value is None else f"ε = {_short(value)}"
+        return NO_PRIVACY if value is None else f"epsilon {_short(value)}"
     if value is None:
         return ""
     if field in ("share", "ratio"):
-        return f"{value} {field}" if value == BEST else f"{field} {_short(value)} %"
-    if field == "names":
-        return "names" if value else ""
-    if field == "memory":
-        return "" if value == "none" else f"memory {value}"
+        return f"{value} {field}" if value == BEST else f"{field} {_short(value)}"
     if field == "tasks":
         return "1 task" if value == 1 else f"{value} tasks"
     return str(value) if field in ("data", *SAID) else f"{field} {value}"
@@ -198,7 +192,7 @@ def facets(found: Sequence[Group], *, along: str | None, by: Sequence[str]) -> I
         >>> several = [{"data": "icd10cm", "learner": n, "epsilon": e} for n in ("cosine", "peft") for e in (1, 8)]
         >>> (plots,) = facets([Group(settings, ()) for settings in several], along=None, by=["epsilon"])
         >>> [(plot.title, [name for name, _, _ in plot.series]) for plot in plots]
-        [('icd10cm · ε = 1', ['cosine', 'peft']), ('icd10cm · ε = 8', ['cosine', 'peft'])]
+        [('icd10cm · epsilon 1', ['cosine', 'peft']), ('icd10cm · epsilon 8', ['cosine', 'peft'])]
     """
     for own in part_by(found, ["data"]):
         free = [f for f in varying(own) if f != along]

@@ -5,6 +5,7 @@ import hashlib
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 
 from reticent import names
@@ -47,7 +48,7 @@ def heading(text: str, *, level: int = 2) -> str:
 
 
 def paragraph(text: str, *, kind: str = "") -> str:
-    """Returns a paragraph of plain text; its kind may be "warn" or "note"."""
+    """Returns a paragraph of plain text; its kind may be "warn", "note" or "takeaway": the sentence to remember."""
     return f"<p{_class(kind)}>{html.escape(text)}</p>"
 
 
@@ -91,20 +92,54 @@ def attributes(facts: Mapping[str, str] | None) -> str:
     return "".join(f' data-{name}="{html.escape(value)}"' for name, value in (facts or {}).items())
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "") -> str:
+@dataclass(frozen=True)
+class Marked:
+    """An entry of a table with a mark before it: right or wrong, in words and in colour.
+
+    >>> table(["answer"], [[Marked("E08", right=False)]]).count('<span class="wrong">✗ wrong</span> E08')
+    1
+    """
+
+    text: str
+    right: bool
+
+
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "", stacked: bool = False
+) -> str:
     """Returns a table; columns of numbers are set to the right, and *words* between stars are emphasised.
 
-    >>> "<em>not run</em>" in table(["accuracy"], [["*not run* here"]])
-    True
+    Args:
+        headings: One for each column.
+        rows: Text, numbers, or `Marked` entries.
+        caption: What the table shows.
+        stacked: Whether a phone shows each row as a block, with a heading before each entry: for tables of words.
+
+    Example:
+        >>> "<em>not run</em>" in table(["accuracy"], [["*not run* here"]])
+        True
     """
     shown = [[_shown(value) for value in row] for row in rows]
     kinds = [_class(_kind([row[i] for row in shown])) for i in range(len(headings))]
     head = "".join(f'<th scope="col"{kind}>{html.escape(h)}</th>' for h, kind in zip(headings, kinds, strict=True))
-    cells = ("".join(f"<td{kind}>{text}</td>" for text, kind in zip(row, kinds, strict=True)) for row in shown)
+    names_of = [attributes({"name": h}) if stacked and h else "" for h in headings]
+    cells = (
+        "".join(f"<td{kind}{name}>{text}</td>" for text, kind, name in zip(row, kinds, names_of, strict=True))
+        for row in shown
+    )
     body = "".join(f"<tr>{row}</tr>" for row in cells)
     words = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    whole = f"<table>{words}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    whole = f"<table{_class('stacked' * stacked)}>{words}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<div class="scroll" tabindex="0">{whole}</div>'
+
+
+def beside(parts: Iterable[str]) -> str:
+    """Returns parts next to each other where there is room, else below each other.
+
+    >>> beside([paragraph("left"), paragraph("right")]).count("<div>")
+    2
+    """
+    return f'<div class="beside">{"".join(f"<div>{part}</div>" for part in parts)}</div>'
 
 
 def filters(choices: Mapping[str, tuple[str, Mapping[str, str]]]) -> str:
@@ -136,6 +171,9 @@ def _options(values: Mapping[str, str]) -> str:
 def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
+    if isinstance(value, Marked):
+        mark = '<span class="right">✓ right</span>' if value.right else '<span class="wrong">✗ wrong</span>'
+        return f"{mark} {_shown(value.text)}"
     return re.sub(r"(\*\*?)([^*]+)\1", r"<em>\2</em>", html.escape(names.shown(value)))
 
 

@@ -1,8 +1,10 @@
 """Where the paper's numbers stand in the tables."""
 
+from dataclasses import asdict
+
 import pytest
 
-from reticent.lab.bench import specs, tables
+from reticent.lab.bench import layout, specs, tables
 from reticent.lab.bench.specs import spec
 
 COSINE, PEFT, NAIVE, NONCL = "Cosine Classifier", "PEFT Ensemble", "Naive", "Non-CL, all data at once"
@@ -38,3 +40,29 @@ def test_every_table_that_names_the_paper_shows_numbers_of_it(name):
     printed = [row for row in first.rows if any(entry.startswith("paper, ") for entry in row)]
     assert len(printed) >= 2
     assert all(len(row) == len(first.columns) for row in first.rows)
+
+
+@pytest.mark.parametrize("name", ["quick", "labels", "streams", "desai"])
+def test_plots_name_things_as_tables_do(name):
+    """Each word of a plot's run stands in the table: classifier and origin, labels, names and memory."""
+    wanted = spec(name)
+    shown = {text for table in tables.tables(wanted, {}) for row in (table.columns, *table.rows) for text in row}
+    words = {part for text in shown for part in text.split(", ")} | shown
+    for run in wanted.runs:
+        said = layout.named({"run": asdict(run)})["run"]
+        title, _, origin = said["learner"].rpartition(", ")
+        assert {title, origin} <= words
+        several = {
+            field for field in ("labels", "names", "memory") if len({getattr(r, field) for r in wanted.runs}) > 1
+        }
+        in_rows = several - {"memory"} if run.learner == "cosine-paper" else several
+        assert said["labels"] in words or "labels" not in several
+        assert all(
+            said[field] in words or set(said[field].split(", ")) <= words for field in in_rows & {"names", "memory"}
+        )
+
+
+def test_a_learner_of_ones_own_keeps_its_name():
+    run = {"data": "d", "learner": "my_module:Mine", "labels": "base"}
+    assert layout.named({"run": run})["run"]["learner"] == "my_module:Mine, yours"
+    assert layout.named({"run": {**run, "learner": "of another version"}})["run"]["learner"] == "of another version"

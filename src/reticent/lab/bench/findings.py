@@ -165,6 +165,19 @@ CHECKS: tuple[Callable[[Measured], Iterator[Finding]], ...] = (
 )
 
 
+def in_short(found: Sequence[Finding]) -> str:
+    """Returns how many findings show here, in one sentence; "" where none was checked.
+
+    >>> in_short([Finding("a", "d", REPRODUCED, ""), Finding("b", "d", NOT_RUN, "")])
+    '1 of 1 findings of the paper that were checked here are reproduced; 1 more were not run completely.'
+    """
+    checked = [finding for finding in found if finding.verdict != NOT_RUN]
+    shown = sum(finding.verdict == REPRODUCED for finding in checked)
+    left = len(found) - len(checked)
+    words = f"{shown} of {len(checked)} findings of the paper that were checked here are reproduced"
+    return f"{words}{f'; {left} more were not run completely' if left else ''}." if found else ""
+
+
 def findings_table(found: Sequence[Finding]) -> Table:
     """Returns the findings as a table."""
     rows = tuple((f.claim, f.data, f.measured, f.verdict) for f in found)

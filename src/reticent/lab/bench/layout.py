@@ -1,12 +1,12 @@
 """Rows and columns of an experiment's tables, and where the paper's printed numbers stand in them."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from reticent.lab.bench import catalogue
 from reticent.lab.bench.paper_numbers import PaperValue, paper_values
-from reticent.lab.bench.run import LABELS, NONE, Run
+from reticent.lab.bench.run import LABELS, NONE, Result, Run
 from reticent.lab.bench.specs import Spec
 from reticent.released.aggregate import AGGREGATES
 
@@ -22,7 +22,8 @@ LABEL_NAMES = {
     "remap-drop": "dropped",
 }
 
-_MEMORIES = {"none": "no memory", "vault": "memory", "recurring": "memory, recurring"}
+NAMES = {True: "with names", False: "without names"}
+MEMORIES = {"none": "no memory", "vault": "memory", "recurring": "memory, recurring"}
 
 _TASKS_SHOWN = 12  # columns of a table
 
@@ -51,8 +52,8 @@ def beside(spec: Spec) -> Callable[[Run], tuple[str, ...]]:
             "adapter": run.adapter,
             "ratio": f"ratio {run.ratio:g}",
             "tasks": f"{run.tasks} tasks",
-            "names": "with names" if run.names else "without names",
-            "memory": _MEMORIES[run.memory],
+            "names": NAMES[run.names],
+            "memory": MEMORIES[run.memory],
         }
         several = (name for name in texts if len(seen[run.data, _family(run), name]) > 1)
         ours = catalogue.entry(run.learner).origin != catalogue.PAPER
@@ -60,6 +61,23 @@ def beside(spec: Spec) -> Callable[[Run], tuple[str, ...]]:
         return (*(texts[name] for name in several if name != spec.columns), *split)
 
     return said
+
+
+def named(result: Result) -> Result:
+    """Returns a result whose run has the words of tables: those of its learner, labels, names and memory.
+
+    >>> named({"run": {"data": "d", "learner": "cosine", "labels": "released", "names": True}})["run"]["learner"]
+    'Cosine Classifier, ours here'
+    """
+    run = dict(result["run"])
+    learner: str = run["learner"]
+    words: dict[str, Mapping[Any, str]] = {"labels": LABEL_NAMES, "names": NAMES, "memory": MEMORIES}
+    said = {field: by_value.get(run[field], run[field]) for field, by_value in words.items() if field in run}
+    if catalogue.is_known(learner):
+        entry = catalogue.entry(learner)
+        said["learner"] = ", ".join([entry.title, entry.origin])
+        said |= {"adapter": None} if entry.family == "cosine" else {}  # it trains none
+    return {**result, "run": {**run, **said}}
 
 
 def _family(run: Run) -> str:

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from reticent.lab.bench import layout, tables, typeset
 from reticent.lab.bench import specs as packaged
-from reticent.lab.bench import tables, typeset
 from reticent.lab.bench.estimates import WITHOUT_DATA, Estimates, duration
-from reticent.lab.bench.findings import findings, findings_table
+from reticent.lab.bench.findings import findings, findings_table, in_short
 from reticent.lab.bench.folder import STREAMS, Folder
 from reticent.lab.bench.one_run import NOT_PRIVATE, code
 from reticent.lab.bench.run import Result, Results
@@ -72,11 +72,13 @@ def report(path: Path) -> str:
     folder = Folder(path)
     folder.check()
     results = folder.results()
-    stored = folder.tables()
+    stored, found = folder.tables(), findings(results)
+    tables_of = ({**table, "spec": name} for name, made in stored.items() for table in made or ())
     return results_page(
         "reticent bench",
-        list(results.values()),
-        [asdict(findings_table(findings(results))), *(table for made in stored.values() for table in made or ())],
+        [layout.named(result) for result in results.values()],
+        [asdict(findings_table(found)), *tables_of],
+        takeaway=in_short(found),
         attack=folder.read("attack.json"),
         drop=folder.read("drop.json"),
         streams=folder.read(STREAMS),
