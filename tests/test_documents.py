@@ -30,13 +30,15 @@ class Rows:
         self.public: set[bytes] = set()
         made, score = tasks.Task.__init__, rt.ContinualClassifier.score
 
-        def make(task: tasks.Task, inputs: Any, labels: Any, persons: Any = None, *, name: str = "task") -> None:
+        def make(
+            task: tasks.Task, inputs: Any, labels: Any, persons: Any = None, *, name: str = "task", **said: bool
+        ) -> None:
             for row in self.of(inputs):
                 if name == "task":  # only what is public has no name: examples to tune on for free, or to score on
                     self.public.add(row)
                 else:
                     self.sensitive[row].add(name)
-            made(task, inputs, labels, persons, name=name)
+            made(task, inputs, labels, persons, name=name, **said)
 
         def scored(model: rt.ContinualClassifier, x: Any, y: Any, sample_weight: Any = None) -> float:
             self.public.update(self.of(x))

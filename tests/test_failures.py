@@ -16,7 +16,7 @@ from reticent import errors
 from reticent.gate.noise import NoiseSource
 from reticent.released.sums import Sums
 from reticent.sensitive.tuning import tune_privately
-from tests.cli.command import refused, reticent
+from tests.cli.command import EACH, refused, reticent
 
 BUDGET = rt.Budget(epsilon=1.0, delta=1e-5)
 CANARY = "I20.9 of patient 4711"
@@ -193,8 +193,20 @@ def test_the_command_line_says_the_same_sentence(tmp_path, monkeypatch):
     (tmp_path / "labels.txt").write_text("a\nb\n")
     (tmp_path / "march.csv").write_text("x,y,code\n1,0,a\n0,1,b\n")
     again = ("--learner", "failing_code:Mine")
-    words = ("--epsilon", "1", "--delta", "1e-5", "--labels", "labels.txt", "--encoder", "none", *again)
+    words = (
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-5",
+        "--tasks-per-person",
+        "1",
+        "--labels",
+        "labels.txt",
+        "--encoder",
+        "none",
+        *again,
+    )
     assert reticent("init", "model", *words).returncode == 0
     columns = ("--features", "x,y", "--label", "code")
-    said = refused(reticent("learn", "march.csv", "--model", "model", *columns, *again))
+    said = refused(reticent("learn", EACH, "march.csv", "--model", "model", *columns, *again))
     assert said == f"Error: {errors.LearningFailed()}"

@@ -26,6 +26,22 @@ class Adjacency(enum.StrEnum):
     REPLACE_ONE = "replace-one"
 
 
+class Persons(enum.StrEnum):
+    """How it is known whose the rows of a task are; the ledger records it for every spend.
+
+    By ids, what one person adds to a task is bounded by us. Otherwise that is an assumption: stated by the user, or by
+    nobody (rows of older ledgers, too). That nobody is in more tasks than the budget says is an assumption always.
+
+    Example:
+        >>> [persons.value for persons in Persons]
+        ['by ids', 'each row, as stated', 'each row, as assumed']
+    """
+
+    BY_IDS = "by ids"
+    STATED = "each row, as stated"
+    ASSUMED = "each row, as assumed"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """The most that one person may lose over the whole stream of tasks.

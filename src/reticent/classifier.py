@@ -81,7 +81,14 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # --- learning
 
     def learn_task(
-        self, X: Any, y: Any, *, name: str | None = None, persons: Any = None, units: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        name: str | None = None,
+        persons: Any = None,
+        each_row_is_a_person: bool = False,
+        units: Any = None,
     ) -> "ContinualClassifier":
         """Learns one task and returns the classifier itself.
 
@@ -90,6 +97,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             y: One label per example.
             name: A public name, such as a month; "task N" by default.
             persons: Whose example each one is; needed where a person contributes several.
+            each_row_is_a_person: Instead: your word that no person has two examples. Where neither is given this is
+                assumed, and everything that prints a loss says so.
             units: The old name of `persons`.
         """
         from reticent.sensitive.task import Task
@@ -97,7 +106,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         directory, learner = self._to_learn(), self._learner()
         learned = [release for release in directory.model.releases if release.parameters]
         with errors.silenced():  # what a container says while it is read may be about one row
-            task = Task(X, y, _one_of(persons, units), name=f"task {len(learned) + 1}" if name is None else name)
+            called = f"task {len(learned) + 1}" if name is None else name
+            task = Task(X, y, _one_of(persons, units), name=called, each_row_is_a_person=each_row_is_a_person)
         _warn_of_near_name(task.name, directory)
         tuning: str | None = getattr(learner, "tuning", None)
         if tuning is not None:
@@ -158,9 +168,19 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(np.average(right, weights=sample_weight))
 
     def private_score(
-        self, X: Any, y: Any, *, epsilon: float, name: str, persons: Any = None, units: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        epsilon: float,
+        name: str,
+        persons: Any = None,
+        each_row_is_a_person: bool = False,
+        units: Any = None,
     ) -> float:
         """Returns a noisy accuracy on private test data, paid for in the ledger.
+
+        For persons who are in a learned task too it is another task of theirs: count it in `tasks_per_person`.
 
         Args:
             X: Inputs, as `learn_task` takes them.
@@ -168,13 +188,14 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             epsilon: What to spend.
             name: The public name of the test data in the ledger.
             persons: Whose example each one is, to bound what one person contributes.
+            each_row_is_a_person: Instead: your word that no person has two examples.
             units: The old name of `persons`.
         """
         from reticent.sensitive.scoring import noisy_accuracy
         from reticent.sensitive.task import Task
 
         with errors.silenced():
-            task = Task(X, y, _one_of(persons, units), name=name)
+            task = Task(X, y, _one_of(persons, units), name=name, each_row_is_a_person=each_row_is_a_person)
         directory = self._to_learn()
         _warn_of_near_name(task.name, directory)
         with errors.silenced(), directory.writer(self.noise, remembers=False) as gate:
@@ -183,10 +204,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # --- what it cost, saving
 
     def spent(self) -> dict[str, Any]:
-        """Returns what one person has lost so far under the budget's adjacency, beside the budget, as JSON values."""
+        """Returns what one person has lost so far under the budget's adjacency, and if what, as JSON values."""
         statement, budget = self.statement(), self._budget()
         return {
             "epsilon": statement.epsilon,
+            "if": statement.condition,
             "budget": budget.epsilon,
             "delta": budget.delta,
             "adjacency": str(budget.adjacency),

@@ -352,10 +352,12 @@ def verbs(
     columns: list[object] = ["--person", "person"]
     if source.suffix in (".csv", ".parquet"):
         columns += ["--features", "x0,x1,x2", "--label", "label"]
-    columns = ["--encoder", encoder] if source.is_dir() else columns
+    columns = ["--encoder", encoder, "--each-row-is-a-person"] if source.is_dir() else columns
     labels = ["--labels", folder / "data" / "labels.txt"] if policy == "public" else ["--released"]
     done = [
-        reticent("init", model, "--epsilon", 8, "--delta", 1e-5, "--encoder", encoder, *labels),
+        reticent(
+            "init", model, "--epsilon", 8, "--delta", 1e-5, "--tasks-per-person", 1, "--encoder", encoder, *labels
+        ),
         reticent("learn", source, "--model", model, "--name", "march", *columns),
         reticent("evaluate", source, "--model", model, "--epsilon", 0.1, "--name", "march", "--json", *columns),
         reticent("ledger", model),

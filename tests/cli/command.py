@@ -12,7 +12,7 @@ import pytest
 
 from reticent.cli import main
 
-BUDGET = ["--epsilon", "1", "--delta", "1e-5"]
+BUDGET = ["--epsilon", "1", "--delta", "1e-5", "--tasks-per-person", "1"]
 
 
 def reticent(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -47,4 +47,5 @@ def write_csv(path: Path, labels: list[str], each: int = 300, seed: int = 0) -> 
     return path
 
 
+EACH = "--each-row-is-a-person"
 NUMBERS = ["--features", "a,b,c"]

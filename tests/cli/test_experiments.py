@@ -13,7 +13,7 @@ import reticent as rt
 from reticent.lab.bench import specs
 from reticent.lab.bench.estimates import WITHOUT_DATA
 from reticent.lab.bench.folder import Folder
-from tests.cli.command import NUMBERS, refused, reticent, write_csv
+from tests.cli.command import EACH, NUMBERS, refused, reticent, write_csv
 from tests.lab.tiny import DATA, done, write_features
 
 
@@ -237,7 +237,7 @@ def test_report_of_results_and_of_a_model(bench, started):
     done = reticent("report", results)
     assert done.stdout == f"Wrote {results / 'report.html'}.\n"
     march = write_csv(started / "march.csv", ["E10", "E11"])
-    assert reticent("learn", march, "--model", started / "model", *NUMBERS, "--label", "code").returncode == 0
+    assert reticent("learn", EACH, march, "--model", started / "model", *NUMBERS, "--label", "code").returncode == 0
     assert reticent("report", started / "model", "--out", started / "model.html").returncode == 0
     pages = [(results / "report.html").read_text(), (started / "model.html").read_text()]
     for page in pages:

@@ -5,7 +5,7 @@ import pytest
 
 from reticent.gate.ledger import Ledger
 from reticent.privacy.events import Gaussian
-from tests.cli.command import NUMBERS, refused, reticent, write_csv
+from tests.cli.command import EACH, NUMBERS, refused, reticent, write_csv
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_learning_with_an_anchor_notices_a_folder_that_went_back(started):
     """Without the note outside the folder, the same budget would be spent twice."""
     model, note = started / "model", started / "anchor.json"
     data = write_csv(started / "march.csv", ["x", "y"], each=20)
-    learn = ["learn", data, "--model", model, *NUMBERS, "--label", "code", "--anchor", note]
+    learn = ["learn", EACH, data, "--model", model, *NUMBERS, "--label", "code", "--anchor", note]
     shutil.copytree(model, started / "backup")
     assert reticent(*learn).returncode == 0
     assert reticent("ledger", model, "--check", note).returncode == 0
@@ -53,7 +53,7 @@ def test_what_is_refused_voids_nothing(started):
 
 def test_a_mistyped_anchor_is_no_anchor(started):
     model, data = started / "model", write_csv(started / "march.csv", ["x", "y"], each=20)
-    learn = ["learn", data, "--model", model, *NUMBERS, "--label", "code"]
+    learn = ["learn", EACH, data, "--model", model, *NUMBERS, "--label", "code"]
     assert reticent(*learn, "--anchor", started / "anchor.json").returncode == 0
     assert "Make one first" in refused(reticent(*learn, "--name", "april", "--anchor", started / "ancor.json"))
     assert "april" not in reticent("ledger", model).stdout
@@ -62,7 +62,7 @@ def test_a_mistyped_anchor_is_no_anchor(started):
 @pytest.mark.parametrize("name", ["ledger.sqlite", "manifest.json", "releases/0001.safetensors", "."])
 def test_no_output_replaces_a_file_of_a_model(started, name):
     model, data = started / "model", write_csv(started / "march.csv", ["x", "y"], each=20)
-    assert reticent("learn", data, "--model", model, *NUMBERS, "--label", "code").returncode == 0
+    assert reticent("learn", EACH, data, "--model", model, *NUMBERS, "--label", "code").returncode == 0
     before = {file: file.read_bytes() for file in model.rglob("*") if file.is_file()}
     target = model / name
     for verb in (

@@ -12,7 +12,7 @@ from reticent import Budget, names
 from reticent.gate.ledger import Ledger
 from reticent.privacy import events, planning
 from reticent.released.ledger_file import FILE_NAME
-from tests.cli.command import BUDGET, NUMBERS, refused, reticent, write_csv
+from tests.cli.command import BUDGET, EACH, NUMBERS, refused, reticent, write_csv
 from tests.reading import WORDS
 
 
@@ -138,9 +138,14 @@ def test_plan_says_which_learner_is_likely_better():
 
 def test_init_with_peft(tmp_path):
     settings = ["--encoder", "none", "--learner", "peft", "--task-size", 600]
-    assert reticent("init", tmp_path / "model", "--epsilon", 8, "--delta", "1e-5", *settings).returncode == 0
+    assert (
+        reticent(
+            "init", tmp_path / "model", "--epsilon", 8, "--delta", "1e-5", "--tasks-per-person", 1, *settings
+        ).returncode
+        == 0
+    )
     march = write_csv(tmp_path / "march.csv", ["E10", "E11"])
-    done = reticent("learn", march, "--model", tmp_path / "model", *NUMBERS, "--label", "code", "--json")
+    done = reticent("learn", EACH, march, "--model", tmp_path / "model", *NUMBERS, "--label", "code", "--json")
     assert json.loads(done.stdout)["labels_known"] == 2
     test = write_csv(tmp_path / "test.csv", ["E10", "E11"], each=20, seed=2)
     public = reticent(
@@ -164,6 +169,32 @@ def test_init_prints_json(tmp_path):
     assert facts["rows"] == []
 
 
+def test_the_command_line_asks_for_persons(started):
+    """300 rows of one patient were learned as 300 persons, and months with the same patients as if nobody came back."""
+    model, march = started / "model", write_csv(started / "march.csv", ["E10", "E11"])
+    asked = refused(reticent("init", started / "other", "--epsilon", 1, "--delta", "1e-5", "--encoder", "none"))
+    assert "Expected --tasks-per-person N: in how many tasks" in asked
+    assert not (started / "other").exists()
+    verbs = (["learn", march], ["evaluate", march, "--epsilon", 0.5])
+    for verb in verbs:
+        words = [*verb, "--model", model, *NUMBERS, "--label", "code"]
+        assert "Expected --person COLUMN" in refused(reticent(*words))
+        assert "Not both." in refused(reticent(*words, "--person", "who", EACH))
+    assert json.loads(reticent("ledger", model, "--json").stdout)["rows"] == []
+    for name, words in {"ids": ["--unit", "who"], "rows": [EACH]}.items():
+        done = reticent("learn", march, "--model", model, *NUMBERS, "--label", "code", "--name", name, *words)
+        assert done.returncode == 0, done.stderr
+    facts = json.loads(reticent("ledger", model, "--json").stdout)
+    assert [row["persons"] for row in facts["rows"]] == ["by ids", "each row, as stated"]
+
+
+def test_budgets_of_replace_one(tmp_path):
+    facts = [json.loads(reticent("plan", *BUDGET, "--json", *extra).stdout) for extra in ([], ["--replace-one"])]
+    assert facts[1]["sigma"] > 1.9 * facts[0]["sigma"]
+    done = reticent("init", tmp_path / "model", *BUDGET, "--replace-one", "--encoder", "none", "--json")
+    assert json.loads(done.stdout)["budget"]["adjacency"] == "replace-one"
+
+
 def test_init_learn_predict_evaluate(started):
     model = started / "model"
     march = write_csv(started / "march.csv", ["E10", "E11"])
@@ -172,8 +203,12 @@ def test_init_learn_predict_evaluate(started):
     assert (facts["task"], facts["labels_known"], facts["private"]) == ("march", 2, True)
     assert facts["epsilon"] <= 1.0001
     april = write_csv(started / "april.csv", ["E10", "E11", "G35"], seed=1)
-    done = reticent("learn", april, "--model", model, *NUMBERS, "--label", "code")
-    assert "Learned april. 3 label(s) known" in done.stdout
+    done = reticent("learn", EACH, april, "--model", model, *NUMBERS, "--label", "code")
+    assert done.stdout == (
+        "Learned april. 3 label(s) known.\n"
+        "One person has lost at most epsilon 1.0000 of 1 at delta 1e-05 (add-or-remove-one),\n"
+        "if each row is another person (in the tasks without person ids) and nobody is in two tasks.\n"
+    )
     out = started / "out.csv"
     test = write_csv(started / "test.csv", ["E10", "E11", "G35"], each=20, seed=2)
     assert "-o FILE.csv, or --json" in refused(reticent("predict", test, "--model", model, *NUMBERS))
@@ -194,17 +229,20 @@ def test_init_learn_predict_evaluate(started):
 
 def test_private_accuracy_is_paid_for(started):
     model = started / "model"
-    reticent("learn", write_csv(started / "march.csv", ["E10", "E11"]), "--model", model, *NUMBERS, "--label", "code")
+    reticent(
+        "learn", EACH, write_csv(started / "march.csv", ["E10", "E11"]), "--model", model, *NUMBERS, "--label", "code"
+    )
     test = write_csv(started / "test.csv", ["E10", "E11"], each=2000, seed=2)
-    done = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.5)
-    assert re.fullmatch(r"accuracy [01]\.\d{4} \(noisy\)\n", done.stdout)
+    done = reticent("evaluate", EACH, test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.5)
+    assert re.match(r"accuracy [01]\.\d{4} \(noisy\)\nOne person has lost at most", done.stdout)
+    assert done.stdout.endswith("For whoever is in a learned task too, this test is another task of theirs.\n")
     spends = json.loads(reticent("ledger", model, "--json").stdout)["rows"]
     assert spends[-1]["task"] == "evaluation test"
     assert spends[-1]["epsilon"] == pytest.approx(0.5, rel=1e-6)
-    again = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.9)
-    assert "would cost more" in refused(again)
+    again = reticent("evaluate", EACH, test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.9)
+    assert "Ask for a smaller epsilon, or give test data of other persons another name." in refused(again)
     whose = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--public", "--person", "who")
-    assert "Expected --person with --epsilon only" in refused(whose)
+    assert "with --epsilon only: public test data need neither" in refused(whose)
     whose = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.1, "--unit", "no")
     assert "No column 'no' in the first line" in refused(whose)
 
@@ -215,7 +253,7 @@ def test_public_labels_with_a_taxonomy(tmp_path):
     settings = ["--labels", tmp_path / "labels.txt", "--taxonomy", tmp_path / "tree.csv", "--encoder", "none"]
     assert reticent("init", tmp_path / "model", *BUDGET, *settings).returncode == 0
     march = write_csv(tmp_path / "march.csv", ["E10.2", "E11.9"])
-    learned = reticent("learn", march, "--model", tmp_path / "model", *NUMBERS, "--label", "code", "--json")
+    learned = reticent("learn", EACH, march, "--model", tmp_path / "model", *NUMBERS, "--label", "code", "--json")
     assert json.loads(learned.stdout)["labels_known"] == 2
     test = write_csv(tmp_path / "test.csv", ["E10", "E11"], seed=3)
     done = reticent("evaluate", test, "--model", tmp_path / "model", *NUMBERS, "--label", "code", "--public", "--json")
@@ -237,7 +275,7 @@ def test_init_takes_names_of_labels(tmp_path):
     again = rt.load(tmp_path / "released", encoder=WORDS).labels
     assert again is not None
     assert again.names == names_of_two
-    assert "Names" not in reticent("init", tmp_path / "json", *BUDGET, *named, "--json").stdout
+    assert "Names:" not in reticent("init", tmp_path / "json", *BUDGET, *named, "--json").stdout
     for encoder in ("none", "tests.reading:WITHOUT_TEXT"):
         sentence = refused(reticent("init", tmp_path / "no", *BUDGET, *public, *named[:2], "--encoder", encoder))
         assert "Expected an encoder that reads texts" in sentence
@@ -267,12 +305,18 @@ def test_learn_refusals_print_one_line(started):
     model = started / "model"
     march = write_csv(started / "march.csv", ["E10", "E11"])
     assert "is a model already" in refused(reticent("init", model, *BUDGET, "--encoder", "none"))
-    assert "No column 'x'" in refused(reticent("learn", march, "--model", model, "--features", "x", "--label", "code"))
-    assert "--label" in refused(reticent("learn", march, "--model", model, *NUMBERS))
-    assert "No model at" in refused(reticent("learn", march, "--model", started / "no", *NUMBERS, "--label", "code"))
-    assert "No file at" in refused(reticent("learn", started / "no.csv", "--model", model, *NUMBERS, "--label", "code"))
-    assert reticent("learn", march, "--model", model, *NUMBERS, "--label", "code").returncode == 0
-    again = refused(reticent("learn", march, "--model", model, *NUMBERS, "--label", "code"))
+    assert "No column 'x'" in refused(
+        reticent("learn", EACH, march, "--model", model, "--features", "x", "--label", "code")
+    )
+    assert "--label" in refused(reticent("learn", EACH, march, "--model", model, *NUMBERS))
+    assert "No model at" in refused(
+        reticent("learn", EACH, march, "--model", started / "no", *NUMBERS, "--label", "code")
+    )
+    assert "No file at" in refused(
+        reticent("learn", EACH, started / "no.csv", "--model", model, *NUMBERS, "--label", "code")
+    )
+    assert reticent("learn", EACH, march, "--model", model, *NUMBERS, "--label", "code").returncode == 0
+    again = refused(reticent("learn", EACH, march, "--model", model, *NUMBERS, "--label", "code"))
     assert "give them another name." in again
     scores = ["evaluate", march, "--model", model, *NUMBERS, "--label", "code"]
     assert "--public" in refused(reticent(*scores))
@@ -285,18 +329,18 @@ def test_learn_refusals_print_one_line(started):
 def test_names_of_files_that_cannot_name_a_task_are_refused(started, stem):
     """Today's worst was spent and published, and ended in a traceback."""
     source = write_csv(started / f"{stem}.csv", ["x", "y"], each=20)
-    done = reticent("learn", source, "--model", started / "model", *NUMBERS, "--label", "code")
+    done = reticent("learn", EACH, source, "--model", started / "model", *NUMBERS, "--label", "code")
     assert "one line of visible characters" in refused(done)
     assert "--name" in done.stderr
     assert done.stderr.strip().isprintable()
     assert "Spends: none yet" in reticent("ledger", started / "model").stdout
-    done = reticent("learn", source, "--model", started / "model", *NUMBERS, "--label", "code", "--name", "march")
+    done = reticent("learn", EACH, source, "--model", started / "model", *NUMBERS, "--label", "code", "--name", "march")
     assert done.returncode == 0
 
 
 def test_near_names_are_warned_of_in_one_line(started):
     source = write_csv(started / "march.csv", ["x", "y"], each=20)
-    verb = ["learn", source, "--model", started / "model", *NUMBERS, "--label", "code"]
+    verb = ["learn", EACH, source, "--model", started / "model", *NUMBERS, "--label", "code"]
     assert reticent(*verb).stderr == ""
     done = reticent(*verb, "--name", "March")
     assert done.stderr.startswith("Warning: Task 'March' has nearly the name of 'march'")
@@ -307,7 +351,7 @@ def test_predictions_keep_order_and_number_of_rows(started):
     """A line that does not parse was left out, and each prediction after it stood beside another row."""
     source = write_csv(started / "march.csv", ["x", "y", "z"], each=100)
     model = ["--model", started / "model", *NUMBERS]
-    assert reticent("learn", source, *model, "--label", "code").returncode == 0
+    assert reticent("learn", EACH, source, *model, "--label", "code").returncode == 0
     (started / "new.csv").write_text("a,b,c\n5,0,0\nshort\nnan,1,2\n0,5,0\ntext,0,0\ninf,0,0\n0,0,5\n")
     assert reticent("predict", started / "new.csv", *model, "-o", started / "out.csv").returncode == 0
     rows = [line.split(",") for line in (started / "out.csv").read_text().splitlines()]
@@ -321,7 +365,7 @@ def test_csv_output_is_safe_for_spreadsheets_on_request(tmp_path):
     init = ["init", tmp_path / "model", *BUDGET, "--encoder", "none", "--labels", tmp_path / "labels.txt"]
     assert reticent(*init).returncode == 0
     np.savez(tmp_path / "march.npz", x=np.tile(np.eye(5), (200, 1)), y=np.tile(hostile, 200))
-    assert reticent("learn", tmp_path / "march.npz", "--model", tmp_path / "model").returncode == 0
+    assert reticent("learn", EACH, tmp_path / "march.npz", "--model", tmp_path / "model").returncode == 0
     np.savez(tmp_path / "new.npz", x=np.eye(5))
     for flag, mark in ([], ""), (["--safe-csv"], "'"):
         predict = ["predict", tmp_path / "new.npz", "--model", tmp_path / "model", "-o", tmp_path / "out.csv", *flag]
@@ -337,7 +381,7 @@ def test_names_of_files_are_printed_escaped(tmp_path, name):
     folder = tmp_path / name
     assert reticent("init", folder, *BUDGET, "--encoder", "none").returncode == 0
     source = write_csv(folder / f"{name}.csv", ["x", "y"], each=20)
-    learn = ["learn", source, "--model", folder, *NUMBERS, "--label", "code", "--name", "[bold]march[/]"]
+    learn = ["learn", EACH, source, "--model", folder, *NUMBERS, "--label", "code", "--name", "[bold]march[/]"]
     shown = [
         reticent(*learn),
         reticent("report", folder),

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.command import refused, reticent
+from tests.cli.command import EACH, refused, reticent
 
 CODE = """
 import numpy as np
@@ -32,13 +32,15 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "labels.txt").write_text("short\nlong\n")
     rows = "".join(f"{'x' * 40},long\nx,short\n" for _ in range(200))
     (tmp_path / "march.csv").write_text(f"note,code\n{rows}")
-    made = reticent("init", "model", "--epsilon", "8", "--delta", "1e-5", "--labels", "labels.txt", *AGAIN)
+    made = reticent(
+        "init", "model", "--epsilon", "8", "--delta", "1e-5", "--tasks-per-person", 1, "--labels", "labels.txt", *AGAIN
+    )
     assert made.returncode == 0, made.stderr
     return tmp_path
 
 
 def test_own_code_works_from_init_to_predict(folder):
-    assert reticent("learn", "march.csv", "--model", "model", *COLUMNS, *AGAIN).returncode == 0
+    assert reticent("learn", EACH, "march.csv", "--model", "model", *COLUMNS, *AGAIN).returncode == 0
     found = reticent("evaluate", "march.csv", "--model", "model", *COLUMNS, "--public", "--json", *AGAIN)
     assert json.loads(found.stdout)["accuracy"] > 0.9
     answers = reticent("predict", "march.csv", "--model", "model", "--text", "note", "--json", *AGAIN)
@@ -47,7 +49,7 @@ def test_own_code_works_from_init_to_predict(folder):
 
 def test_own_code_is_not_run_because_a_manifest_names_it(folder):
     """A manifest is data: what it names is asked for again, with the flag to use."""
-    words = ("learn", "march.csv", "--model", "model", *COLUMNS)
+    words = ("learn", EACH, "march.csv", "--model", "model", *COLUMNS)
     assert "--encoder" in refused(reticent(*words, "--learner", "own_code:Mine"))
     assert "--learner" in refused(reticent(*words, "--encoder", "own_code:encoder"))
 
@@ -64,5 +66,7 @@ def test_own_code_is_not_run_because_a_manifest_names_it(folder):
     ],
 )
 def test_init_refuses_what_is_no_learner_or_encoder(folder, flag, name, sentence):
-    assert sentence in refused(reticent("init", "other", "--epsilon", "1", "--delta", "1e-5", flag, name))
+    assert sentence in refused(
+        reticent("init", "other", "--epsilon", "1", "--delta", "1e-5", "--tasks-per-person", 1, flag, name)
+    )
     assert not (folder / "other").exists()

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from reticent.memory import STOLEN
-from tests.cli.command import reticent
+from tests.cli.command import EACH, reticent
 
-BUDGET = ("--epsilon", "8", "--delta", "1e-5")
+BUDGET = ("--epsilon", "8", "--delta", "1e-5", "--tasks-per-person", "1")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def init(*more: str) -> None:
 
 
 def learn(name: str, *more: str) -> str:
-    done = reticent("learn", "march.npz", "--model", "model", "--name", name, *more)
+    done = reticent("learn", EACH, "march.npz", "--model", "model", "--name", name, *more)
     assert done.returncode in (0, 2)
     return done.stderr
 

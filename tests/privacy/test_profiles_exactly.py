@@ -138,12 +138,13 @@ def test_prices_and_bounds_of_a_statement():
     spend = Spend(row=2, at="2026-01-02", task="march", event=event, private=True)
     found = Statement(budget=Budget(epsilon=2.0, delta=1e-5, tasks_per_person=3), spends=[spend])
     assert found.price(spend) == accounting.epsilon(event, 1e-5) < math.inf  # of one task, not of three
-    assert "at delta 0.0000" not in found._in_tasks(1)
-    assert found._in_tasks(3).startswith("n = 3: no bound at this delta, epsilon ")
+    assert found.bound_if_in(1) == (accounting.epsilon(event, 1e-5), 1e-5)
+    assert found.bound_if_in(3)[1] == 6e-5
+    assert found.bound_if_in(3)[0] < math.inf == found.if_in(3)
     half = Statement(
         budget=Budget(epsilon=2.0, delta=0.3), spends=[dataclasses.replace(spend, event=one_gaussian(1.0))]
     )
-    assert half._in_tasks(12).startswith("n = 12: epsilon ")
+    assert half.bound_if_in(12) == (half.if_in(12), 0.3)
 
 
 def test_exceptions_are_hidden_while_private_rows_are_read():

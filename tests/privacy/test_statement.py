@@ -4,12 +4,14 @@ import re
 from importlib import resources
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from reticent import Adjacency, Budget, ContinualClassifier, PublicLabels, errors
+from reticent import Adjacency, Budget, ContinualClassifier, PublicLabels, errors, load
+from reticent.budget import Persons
 from reticent.cli import app
 from reticent.gate.ledger import Ledger
 from reticent.privacy import accounting, events, planning
@@ -27,11 +29,71 @@ def spent(event: events.Event, **facts: Any) -> Spend:
     return Spend(**{"row": 2, "at": "2025-01-01", "task": "march", "event": event, "private": True, **facts})
 
 
+def one_line(text: str) -> str:
+    """A statement without its line breaks."""
+    return " ".join(text.split())
+
+
 def test_statement_names_the_selection():
     event = accounting.private_selection(events.Gaussian(noise_multiplier=4.0), mean_runs=5)
     statement = Statement(budget=Budget(epsilon=3.0, delta=1e-5), spends=[spent(event, task="tuning")])
-    assert "PrivateSelection(run=Gaussian(" in statement.text()
+    assert "gamma 0.06992), each sums, noise 4.0000," in one_line(statement.text())
     assert statement.json()["rows"][0]["event"]["run"]["kind"] == "Gaussian"
+
+
+def test_statements_fit_80_columns():
+    """Events were printed with sixteen digits, and a row of the ledger in 190 columns."""
+    spends = [spent(event, row=row, task=f"month {row}", published=True) for row, event in enumerate(EVENTS, start=2)]
+    acts = [Act(row=99, at="2025-01-01", text="tuning not covered: 20 trials on sensitive data, not paid for " * 2)]
+    for adjacency in Adjacency:
+        budget = Budget(epsilon=1.0, delta=1e-5, adjacency=adjacency, tasks_per_person=12, examples_per_person=100)
+        found = Statement(budget=budget, spends=spends, acts=acts, identity="0" * 32, head="a" * 64, name="a model")
+        assert max(map(len, found.text().splitlines())) <= 80
+        assert not re.search(r"\d\.\d{6,}", found.text())
+
+
+def test_plan_and_ledger_quote_the_same_noise():
+    """4.1198 in the plan was 3.7306316348196726 in the ledger."""
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    planned = planning.plan(budget)
+    joint = planning.joint_gaussian(budget, planned.default_count_weight or 0)
+    words = f"noise {rounded_up(planned.sigma)}, a new label above {planned.threshold:.1f}"
+    assert f"labels and sums, {words}" in one_line(Statement(budget=budget, spends=[spent(joint)]).text())
+
+
+# --- persons
+
+
+def test_every_loss_is_printed_with_what_it_assumes():
+    """300 rows of one patient were "one person has lost at most epsilon 1"."""
+    ids, stated, assumed = Persons.BY_IDS, Persons.STATED, Persons.ASSUMED
+    each = "each row is another person"
+    cases = [
+        ((ids,), (1, 1), "each person has one id and nobody is in two tasks"),
+        ((ids, stated), (1, 1), f"{each} (in the tasks without person ids) and nobody is in two tasks"),
+        ((stated, assumed), (1, 1), f"{each} and nobody is in two tasks"),
+        ((assumed,), (12, 3), "nobody has more than 3 rows in a task and nobody is in more than 12 tasks"),
+    ]
+    for persons, (tasks, rows), condition in cases:
+        budget = Budget(epsilon=1.0, delta=1e-5, tasks_per_person=tasks, examples_per_person=rows)
+        spends = [spent(MARCH, task=f"task {i}", persons=whose) for i, whose in enumerate(persons)]
+        voided = spent(MARCH, persons=assumed, voided="never drawn")
+        found = Statement(budget=budget, spends=[*spends, voided])
+        assert found.condition == condition == found.json()["totals"]["if"]
+        assert f"; if {condition} At most epsilon 1" in one_line(found.text())
+
+
+def test_the_ledger_records_whose_rows_were_learned(tmp_path):
+    x, y = np.eye(2), ["a", "b"]
+    model = ContinualClassifier(labels=PublicLabels(y), budget=Budget(epsilon=1.0, delta=1e-5), path=tmp_path / "m")
+    model.learn_task(x, y, name="march").learn_task(x, y, name="april", persons=["p", "q"])
+    model.learn_task(x, y, name="may", each_row_is_a_person=True)
+    model.private_score(x, y, epsilon=0.5, name="june", each_row_is_a_person=True)
+    with pytest.raises(errors.InvalidValue, match="not both"):
+        model.learn_task(x, y, name="june", persons=["p", "q"], each_row_is_a_person=True)
+    recorded = [spend.persons for spend in load(tmp_path / "m").statement().spends]
+    assert recorded == [Persons.ASSUMED, Persons.BY_IDS, Persons.STATED, Persons.STATED]
+    assert model.spent()["if"] == model.statement().condition
 
 
 # --- rounding
@@ -71,7 +133,7 @@ def test_infinite_epsilon_has_one_name():
     assert rounded_up(None) == rounded_up(math.inf) == "infinity"
     statement = Statement(budget=Budget(epsilon=3.0, delta=1e-5), spends=[spent(events.NonPrivate(), private=False)])
     assert "Spent now   epsilon infinity" in statement.text()
-    assert "n = 3: no bound," in statement.text()
+    assert "  n = 3     no bound\n" in statement.text()
     assert statement.json()["totals"]["now"]["epsilon"] is None
 
 
@@ -83,16 +145,17 @@ def test_costs_are_those_of_the_budgets_adjacency():
     adding, replacing = accounting.cost(MARCH, 1e-5)[:2]
     assert (rounded_up(adding), rounded_up(replacing)) == ("0.4688", "1.0000")
     statement = Statement(budget=REPLACED, spends=[spent(MARCH)])
-    assert "Spent now   epsilon 1.0000 at delta 1e-05 (replace-one); 0.4688 for add-or-remove-one" in statement.text()
-    assert "epsilon 1.0000 alone" in statement.text()
+    text = one_line(statement.text())
+    assert "Spent now epsilon 1.0000 at delta 1e-05 (replace-one); 0.4688 for add-or-remove-one" in text
+    assert "epsilon 1.0000 alone" in text
     thrice = rounded_up(accounting.epsilon(accounting.repeat(MARCH, 3), 1e-5, adjacency=Adjacency.REPLACE_ONE))
-    assert f"n = 1: epsilon 1.0000, n = 3: epsilon {thrice}" in statement.text()
+    assert f"n = 1 epsilon 1.0000 at delta 1e-05 n = 3 epsilon {thrice} at delta 1e-05" in text
     facts = statement.json()
     assert facts["rows"][0]["epsilon"] == facts["totals"]["now"]["epsilon"] == 1.0
     assert facts["totals"]["epsilon_by_tasks_per_person"]["3"] == float(thrice)
     assert facts["totals"]["now"]["add_or_remove_one"] == 0.4688
     other = Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=[spent(MARCH)])
-    assert "epsilon 0.4688 at delta 1e-05 (add-or-remove-one); 1.0000 (tight) for replace-one" in other.text()
+    assert "epsilon 0.4688 at delta 1e-05 (add-or-remove-one); 1.0000 (tight) for replace-one" in one_line(other.text())
 
 
 def test_learn_prints_what_replace_one_costs(tmp_path):
@@ -100,18 +163,29 @@ def test_learn_prints_what_replace_one_costs(tmp_path):
     model = ContinualClassifier(labels=PublicLabels(["a", "b"]), budget=REPLACED, path=tmp_path / "model")
     assert model.spent()["epsilon"] == 0
     (tmp_path / "march.csv").write_text("x,z,label\n1,0,a\n0,1,b\n", encoding="utf-8")
-    learned = ["learn", "march.csv", "--model", "model", "--features", "x,z", "--label", "label"]
+    learned = [
+        "learn",
+        "--each-row-is-a-person",
+        "march.csv",
+        "--model",
+        "model",
+        "--features",
+        "x,z",
+        "--label",
+        "label",
+    ]
     runner = CliRunner()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         said = runner.invoke(app, learned)
         assert runner.invoke(app, ["report", "model", "--out", "page/report.html"]).exit_code  # no such folder
         assert runner.invoke(app, ["report", "model"]).exit_code == 0
-    assert "one person has lost at most epsilon 1.0000 of 1 at delta 1e-05 (replace-one)." in said.output
+    assumed = "if each row is another person and nobody is in two tasks."
+    assert f"One person has lost at most epsilon 1.0000 of 1 at delta 1e-05 (replace-one),\n{assumed}" in said.output
     assert 0.999 < model.spent()["epsilon"] <= 1
     assert model.spent()["adjacency"] == "replace-one"
     page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
-    assert "lost at most epsilon 1.0000 at delta 1e-05 (replace-one), of a budget of 1." in page
+    assert f"lost at most epsilon 1.0000 at delta 1e-05 (replace-one), of a budget of 1, {assumed}" in page
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -131,10 +205,12 @@ def test_tasks_without_a_bound_are_said_in_words():
     joint = planning.joint_gaussian(budget, 0.1)
     statement = Statement(budget=budget, spends=[spent(joint)])
     wider = rounded_up(accounting.epsilon(accounting.repeat(joint, 3), 6e-5))
-    shown = f"n = 3: no bound at this delta, epsilon {wider} at delta 6e-05, "
-    assert f"n = 1: epsilon 1.0000, {shown}" in statement.text()
+    assert "  n = 1     epsilon 1.0000 at delta 1e-05\n" in statement.text()
+    assert f"  n = 3     epsilon {wider} at delta 6e-05; no bound at 1e-05\n" in statement.text()
     assert "infinity" not in statement.text()
-    assert statement.json()["totals"]["epsilon_by_tasks_per_person"]["3"] is None
+    totals = statement.json()["totals"]
+    assert totals["epsilon_by_tasks_per_person"]["3"] is None
+    assert totals["bound_by_tasks_per_person"]["3"] == {"epsilon": float(wider), "delta": 6e-05}
 
 
 # --- the JSON
@@ -224,7 +300,9 @@ def test_statement_files_state_the_same(tmp_path):
         assert f"{number:.4f}" in text
     assert facts["ledger"]["head"] in text
     assert facts["ledger"]["identity"] in text
-    assert all(each in text for each in facts["assumptions"])
+    assert all(each in one_line(text) for each in [*facts["assumptions"], facts["totals"]["if"]])
+    assert facts["name"] == tmp_path.name
+    assert f"Model       {tmp_path.name}\nWritten by  {facts['software']}\n" in text
     assert facts["private"] is False
     assert "NOT PRIVATE" in text
     refused = CliRunner().invoke(app, ["ledger", str(tmp_path), "-o", str(folder / statement_files.TEXT)])

@@ -28,6 +28,8 @@ def test_json_has_every_fact():
     assert found["format"]
     assert found["version"]
     assert found["private"] is True
+    assert found["software"].startswith("reticent ")
+    assert found["name"] is None
     assert found["not_covered"] == ["tuning not covered: by hand"]
     assert found["ledger"] == {"identity": "i", "head": "h"}
     assert found["budget"] == BUDGET.to_json()
@@ -43,6 +45,7 @@ def test_json_has_every_fact():
         "event": events.to_json(GAUSSIAN),
         "epsilon": math.ceil(alone * 1e4) / 1e4,
         "private": True,
+        "persons": "each row, as assumed",
         "published": True,
         "voided": None,
     }
@@ -52,7 +55,14 @@ def test_json_has_every_fact():
         (False, "a slip"),
     ]
     totals = found["totals"]
-    assert set(totals) == {"now", "at_most", "epsilon_by_tasks_per_person"}
+    assert set(totals) == {
+        "now",
+        "if",
+        "at_most",
+        "epsilon_by_tasks_per_person",
+        "bound_by_tasks_per_person",
+    }
+    assert totals["if"] == "each row is another person and nobody is in more than 2 tasks"
     assert totals["now"] == {
         "epsilon": math.ceil(both.epsilon * 1e4) / 1e4,
         "delta": 1e-5,
@@ -62,24 +72,34 @@ def test_json_has_every_fact():
     }
     assert totals["at_most"] == {"epsilon": 2.0, "delta": 1e-5}
     assert list(totals["epsilon_by_tasks_per_person"]) == ["1", "3", "12"]
-    assert len(found["assumptions"]) == 4
+    assert list(totals["bound_by_tasks_per_person"]) == ["1", "3", "12"]
+    assert len(found["assumptions"]) == 6
     json.dumps(found, allow_nan=False)
 
 
 def test_text_has_every_row_with_its_marks():
-    lines = statement().text().splitlines()
+    lines = statement(name="hospital").text().splitlines()
     assert lines[0] == "Privacy statement"
     assert lines[1:3] == ["", "NOT COVERED: tuning not covered: by hand"]
-    assert "Ledger      i" in lines
-    assert "Head        h" in lines
+    assert lines[3:5] == ["", "Model       hospital"]
+    assert lines[5].startswith("Written by  reticent ")
+    assert lines[6:10] == [
+        "Ledger      i",
+        "Head        h",
+        "Private     yes: all noise came from the operating system",
+        "Tuning      tuning not covered: by hand",
+    ]
     at = lines.index("Spends")
     assert lines[at - 1] == ""
     assert lines[lines.index("Assumptions") - 1] == ""
-    assert lines[at + 1].startswith("     2  2026-01-02  march: Gaussian(")
-    assert lines[at + 1].endswith(" alone  [published]")
-    assert lines[at + 2].endswith(" alone")
-    assert lines[at + 3].endswith(" alone  [voided: a slip]")
-    assert lines[at + 4 :] == [
+    assert lines[at + 1].startswith("     2  2026-01-02  march: sums, noise 8.0000, epsilon ")
+    rows = " ".join(" ".join(lines[at + 1 :]).split())
+    assert rows.count(" alone [persons: each row, as assumed") == 3
+    assert (
+        " alone [persons: each row, as assumed; published] 3 2026-01-02 april: labels (optimal), epsilon 0.5," in rows
+    )
+    assert " alone [persons: each row, as assumed; voided: a slip] Also recorded" in rows
+    assert lines[-4:] == [
         "",
         "Also recorded",
         "     5  2026-01-03  tuning not covered: by hand",
@@ -89,20 +109,23 @@ def test_text_has_every_row_with_its_marks():
     assert plain.endswith("\n\nSpends: none yet")
     assert "Ledger" not in plain
     assert "NOT" not in plain
+    assert "Model" not in plain
+    assert "Private     nothing was drawn yet\nTuning      none is recorded\n" in plain
 
 
 def test_rows_without_privacy_are_marked():
     found = statement(spends=[spend(2, "march", private=False, published=True)])
     lines = found.text().splitlines()
     assert lines[1] == ""
-    assert lines[2].endswith("Do not publish these releases.")
-    assert "alone  [NOT PRIVATE; published]" in found.text()
+    assert " ".join(lines[2:4]).endswith("Do not publish these releases.")
+    assert "alone [NOT PRIVATE; persons: each row, as assumed; published]" in " ".join(found.text().split())
+    assert "Private     NO\n" in found.text()
     assert found.json()["private"] is False
     tight = statement(spends=[spend(2, "march")])
     assert tight.json()["totals"]["now"]["replace_one_bound"] == "tight"
-    assert "(tight) for replace-one" in tight.text()
+    assert "(tight) for replace-one" in " ".join(tight.text().split())
     replaced = statement(budget=Budget(epsilon=2.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE))
-    assert "for add-or-remove-one" in replaced.text()
+    assert "for add-or-remove-one" in " ".join(replaced.text().split())
 
 
 def test_prices_are_of_one_spend_by_itself():
@@ -115,11 +138,13 @@ def test_exposures_beyond_delta_are_said():
     """A person in more tasks than the budget says: the chances of exposure add up beyond delta."""
     event = events.compose(GAUSSIAN, events.Exposure(chance=0.9e-5))
     found = Statement(budget=Budget(epsilon=2.0, delta=1e-5), spends=[spend(2, "march", event)])
-    assert found._in_tasks(1).startswith("n = 1: epsilon 0.")
+    assert "  n = 1     epsilon 0." in found.text()
     wider = found.if_in(3, delta=2 * 3 * 1e-5)
     shown = f"{math.ceil(wider * 1e4) / 1e4:.4f} at delta 6e-05"
-    assert found._in_tasks(3) == f"n = 3: no bound at this delta, epsilon {shown}"
-    for chance, delta, ends in ((0.16, 0.2, "at delta 0.5"), (0.3, 0.4, "no bound"), (0.3, 0.5, "no bound")):
+    assert f"  n = 3     epsilon {shown}; no bound at 1e-05\n" in found.text()
+    for chance, delta, finite in ((0.16, 0.2, True), (0.3, 0.4, False), (0.3, 0.5, False)):
         event = events.compose(GAUSSIAN, events.Exposure(chance=chance))
         found = Statement(budget=Budget(epsilon=2.0, delta=delta), spends=[spend(2, "march", event)])
-        assert found._in_tasks(3).endswith(ends)
+        assert math.isfinite(found.bound_if_in(3)[0]) == finite
+        assert found.bound_if_in(3)[1] == 0.5
+        assert ("  n = 3     no bound\n" in found.text()) != finite

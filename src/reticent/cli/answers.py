@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reticent import errors
+from reticent.cli import person_options
 from reticent.cli.inputs import labelled, listed, loaded, task_name
-from reticent.cli.options import Again, AsJson, Features, Image, Model, Person, Text, tell
+from reticent.cli.options import Again, AsJson, Features, Image, Model, Text, tell
 
 if TYPE_CHECKING:
     from reticent.readers import Examples
@@ -109,7 +110,8 @@ def evaluate(
     epsilon: Annotated[
         float | None, typer.Option(help="The test data is private: noisy accuracy, paid for in the ledger.")
     ] = None,
-    person: Person = None,
+    person: person_options.Person = None,
+    each_row_is_a_person: person_options.EachRow = False,
     name: Annotated[str | None, typer.Option(help="Public name of the test data; the file's name by default.")] = None,
     encoder: Again = None,
     learner: Again = None,
@@ -123,8 +125,12 @@ def evaluate(
     """
     if public == (epsilon is not None):
         raise errors.InvalidValue("Expected --public for public test data, or --epsilon E for private data.")
-    if public and person is not None:
-        raise errors.InvalidValue("Expected --person with --epsilon only: it bounds what one person adds to a sum.")
+    if public and (person is not None or each_row_is_a_person):
+        raise errors.InvalidValue(
+            "Expected --person and --each-row-is-a-person with --epsilon only: public test data need neither."
+        )
+    if not public:
+        person_options.refuse_unsaid(person, each_row_is_a_person)
     if by_label is not None:
         from reticent.released.contents import refuse_own
         from reticent.report import row_files
@@ -139,11 +145,15 @@ def evaluate(
     classifier = loaded(model, encoder, learner)
     examples = labelled(source, text=text, image=image, features=features, label=label, person=person)
     if epsilon is not None:
-        accuracy = classifier.private_score(
-            examples.inputs, examples.labels, epsilon=epsilon, name=task, persons=examples.persons
-        )
+        whose = {"persons": examples.persons, "each_row_is_a_person": each_row_is_a_person}
+        accuracy = classifier.private_score(examples.inputs, examples.labels, epsilon=epsilon, name=task, **whose)
         facts = {"accuracy": accuracy, "public": False, "epsilon": epsilon}
-        typer.echo(json.dumps(facts, indent=2) if as_json else f"accuracy {accuracy:.4f} (noisy)")
+        if as_json:
+            typer.echo(json.dumps(facts, indent=2))
+            return
+        typer.echo(f"accuracy {accuracy:.4f} (noisy)")
+        person_options.say_spent(classifier.spent())
+        typer.echo("For whoever is in a learned task too, this test is another task of theirs.")
         return
     from reticent.report.measured import measure
 

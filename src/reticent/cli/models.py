@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from reticent import errors
-from reticent.budget import Budget
-from reticent.cli import ledger_verbs
+from reticent.cli import ledger_verbs, person_options
 from reticent.cli.inputs import encoder_of, labelled, loaded, memory_of, task_name
 from reticent.cli.options import (
     Again,
@@ -19,13 +18,11 @@ from reticent.cli.options import (
     Horizon,
     Image,
     Model,
-    Person,
     Recurring,
     TaskSize,
     Text,
     starting_with,
 )
-from reticent.privacy.rounding import exact, rounded_up
 
 
 def _encoders() -> list[str]:
@@ -44,8 +41,9 @@ def init(
     folder: Annotated[Path, typer.Argument(help="The model directory to make.")],
     epsilon: Epsilon,
     delta: Delta,
-    tasks_per_person: Annotated[int, typer.Option(help="In how many tasks one person may appear.")] = 1,
+    tasks_per_person: person_options.TasksPerPerson = None,
     examples_per_person: Annotated[int, typer.Option(help="How many examples one person may add to a task.")] = 1,
+    replace_one: person_options.ReplaceOne = False,
     labels: Annotated[
         Path | None, typer.Option(help="Public labels, one per line; without it labels are released privately.")
     ] = None,
@@ -102,9 +100,7 @@ def init(
     if taxonomy is not None and labels is None:
         raise errors.InvalidValue("Expected --labels FILE with --taxonomy.")
     chosen = learners.named(learner, task_size=task_size)
-    budget = Budget(
-        epsilon=epsilon, delta=delta, tasks_per_person=tasks_per_person, examples_per_person=examples_per_person
-    )
+    budget = person_options.budget(epsilon, delta, tasks_per_person, examples_per_person, replace_one)
     if labels is not None:
         remap = None if taxonomy is None else Taxonomy.from_csv(taxonomy)
         policy: Any = PublicLabels.from_file(labels, remap=remap, names=names)
@@ -129,7 +125,8 @@ def learn(
     image: Image = None,
     features: Features = None,
     label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
-    person: Person = None,
+    person: person_options.Person = None,
+    each_row_is_a_person: person_options.EachRow = False,
     name: Annotated[str | None, typer.Option(help="Public name of the task; the file's name by default.")] = None,
     encoder: Again = None,
     learner: Again = None,
@@ -143,25 +140,24 @@ def learn(
 ) -> None:
     """Learn one task from a file. Takes no privacy flags: they were fixed by init.
 
-    Example: `reticent learn march.parquet --model model/ --text note --label code`
+    Example: `reticent learn march.parquet --model model/ --person patient --text note --label code`
     """
     task = task_name(source, name)
+    person_options.refuse_unsaid(person, each_row_is_a_person)
     classifier = loaded(model, encoder, learner, vault)
     examples = labelled(source, text=text, image=image, features=features, label=label, person=person)
     if anchor is not None:
         ledger_verbs.anchored(model, anchor)
-    classifier.learn_task(examples.inputs, examples.labels, name=task, persons=examples.persons)
+    whose = {"persons": examples.persons, "each_row_is_a_person": each_row_is_a_person}
+    classifier.learn_task(examples.inputs, examples.labels, name=task, **whose)
     if anchor is not None:
         ledger_verbs.anchored(model, anchor)
     facts = {"task": task, "labels_known": len(classifier.classes_), **classifier.spent()}
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
         return
-    typer.echo(
-        f"Learned {task}. {facts['labels_known']} label(s) known; one person has lost at most epsilon ", nl=False
-    )
-    budget = f"{exact(facts['budget'])} at delta {exact(facts['delta'])}"
-    typer.echo(f"{rounded_up(facts['epsilon'])} of {budget} ({facts['adjacency']}).")
+    typer.echo(f"Learned {task}. {facts['labels_known']} label(s) known.")
+    person_options.say_spent(facts)
 
 
 def _about_names(policy: Any) -> str:

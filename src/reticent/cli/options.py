@@ -20,9 +20,6 @@ Model = Annotated[Path, typer.Option(help="The model directory.")]
 Text = Annotated[str | None, typer.Option(help="Column with texts.")]
 Image = Annotated[str | None, typer.Option(help="Column with paths of images.")]
 Features = Annotated[str | None, typer.Option(help="Columns of numbers, separated by commas.")]
-Person = Annotated[
-    str | None, typer.Option("--person", "--unit", help="Column that says whose example it is, of private data.")
-]
 Again = Annotated[
     str | None,
     typer.Option(help="As given to init, where it is not stored: hf:NAME, timm:NAME or module:object (runs its code)."),

@@ -8,6 +8,7 @@ import typer
 
 from reticent import errors
 from reticent.budget import Budget
+from reticent.cli import person_options
 from reticent.cli.inputs import memory_of
 from reticent.cli.options import AsJson, Delta, Epsilon, Horizon, Plot, Recurring, TaskSize, console, starting_with
 from reticent.privacy import planning
@@ -35,6 +36,7 @@ def plan(
     tasks: Annotated[int, typer.Option(help="Length of the stream.")] = 1,
     tasks_per_person: Annotated[int, typer.Option(help="In how many tasks one person may appear.")] = 1,
     examples_per_person: Annotated[int, typer.Option(help="How many examples one person may add to a task.")] = 1,
+    replace_one: person_options.ReplaceOne = False,
     learner: Annotated[str, typer.Option(help="cosine; or peft: also plan DP-SGD and say which is likely better.")] = (
         "cosine"
     ),
@@ -53,9 +55,7 @@ def plan(
 
     Example: `reticent plan --epsilon 1 --delta 1e-5 --class-size 100 --tasks 12`
     """
-    budget = Budget(
-        epsilon=epsilon, delta=delta, tasks_per_person=tasks_per_person, examples_per_person=examples_per_person
-    )
+    budget = person_options.budget(epsilon, delta, tasks_per_person, examples_per_person, replace_one)
     errors.whole("tasks", tasks, at_least=1)
     if 1 < tasks < tasks_per_person:
         raise errors.InvalidValue(f"Expected tasks-per-person <= tasks, got {tasks_per_person} > {tasks}.")

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from reticent import errors, names
-from reticent.budget import Budget
+from reticent.budget import Budget, Persons
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import Mechanism, number_of_runs
 from reticent.gate.noise import NoiseSource
@@ -71,7 +71,7 @@ class Gate:
         self._memory = memory
         self._noise = NoiseSource.from_os() if noise is None else noise
         self._private = private
-        self._admitted: set[str] = set()
+        self._admitted: dict[str, Persons] = {}  # how it is known whose the rows are, by task
         self._permits: list[Permit] = []
         self._open, self._process = True, os.getpid()
 
@@ -95,7 +95,7 @@ class Gate:
 
     def admit(self, task: "Task") -> "Task":
         """Returns at most as many examples of each person as the budget says; before that they cannot be read."""
-        self._admitted.add(task.name)
+        self._admitted[task.name] = task.whose
         return task._capped(self.budget.examples_per_person)
 
     def spend(self, event: Event, *, task: str, private: bool = True) -> "Permit":
@@ -120,7 +120,8 @@ class Gate:
         events.from_json(events.to_json(events.compose(*mine, event)))  # a release that could not be read back
         private = private and self.private and events.NonPrivate() not in leaves(event)
         _get_ready()
-        row = self._ledger.spend(event, task=task, private=private)
+        whose = self._admitted.get(task, Persons.ASSUMED)
+        row = self._ledger.spend(event, task=task, private=private, persons=whose)
         permit = Permit(self, event, task, row, self._ledger.is_private(row), parts)
         self._permits.append(permit)
         return permit

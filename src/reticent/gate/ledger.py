@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from reticent import errors, names
-from reticent.budget import Budget
+from reticent.budget import Budget, Persons
 from reticent.numerics import databases
 from reticent.numerics.files import draft_of, sync_folder
 from reticent.privacy import accounting, events
@@ -89,17 +89,19 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
 
     # --- spending
 
-    def spend(self, event: Event, *, task: str, private: bool) -> int:
+    def spend(self, event: Event, *, task: str, private: bool, persons: Persons = Persons.ASSUMED) -> int:
         """Records a spend, durably, and returns its row; refuses one that would exceed the budget.
 
         Args:
             event: What is about to be drawn.
             task: The public name of the task.
             private: False if the noise comes from a seeded source.
+            persons: How it is known whose the rows of the task are.
         """
         task = names.public_name(task)
         mark = secrets.token_hex(16)  # two copies of a ledger never have the same hash again
-        body = {"task": task, "event": events.to_json(event), "private": bool(private), "mark": mark}
+        facts = {"task": task, "private": bool(private), "persons": persons.value, "mark": mark}
+        body = {**facts, "event": events.to_json(event)}
         with self._exclusive():
             self._refuse_other_epoch(event)
             if not self._affordable(event, task):

@@ -117,7 +117,8 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
     spent = again.spent()
     say(
         f"[bold]5. The price.[/] {len(hospital.data.chapter_names)} tasks; one person has lost at most epsilon "
-        f"{rounded_up(spent['epsilon'])} at delta {exact(spent['delta'])}, of a budget of {exact(spent['budget'])}."
+        f"{rounded_up(spent['epsilon'])} at delta {exact(spent['delta'])}, of a budget of {exact(spent['budget'])},\n"
+        f"   if {spent['if']}."
     )
     say(_memory(len(hospital.data.chapter_names)))
     story = _story(runs, again, hospital.data.chapter_names, sizes, [naive, *remedies], questions)
@@ -204,7 +205,8 @@ def _learn(
     for t, chapter in enumerate(chapters):
         rows = hospital.part(chapter, held_out=False)
         labels = [(data.codes if fine else data.blocks)[i] for i in rows]
-        model.learn_task([data.texts[i] for i in rows], labels, name=f"chapter {chapter}")
+        texts = [data.texts[i] for i in rows]
+        model.learn_task(texts, labels, name=f"chapter {chapter}", each_row_is_a_person=True)
         for i, seen in enumerate(chapters[: t + 1]):
             test = hospital.part(seen, held_out=True)
             matrix[t, i] = model.score([data.texts[j] for j in test], [data.blocks[j] for j in test])

@@ -4,16 +4,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import metadata
 from typing import Any
 
 from reticent import names
-from reticent.budget import Adjacency, Budget
+from reticent.budget import Adjacency, Budget, Persons
 from reticent.memory import STOLEN, Epoch
 from reticent.privacy import accounting, events
 from reticent.privacy.events import Event
-from reticent.privacy.rounding import exact, rounded_up
+from reticent.privacy.rounding import rounded_up
 
-FORMAT, VERSION = "reticent privacy statement", 1  # of the JSON
+FORMAT, VERSION = "reticent privacy statement", 2  # of the JSON
 ORDERS_SHOWN = (1, 3, 12)
 NOT_PRIVATE = "NOT PRIVATE: noise was drawn from a seeded source, or something was published without privacy."
 UNCOVERED = "tuning not covered"  # how an act begins that the guarantee does not hold for
@@ -21,13 +22,14 @@ UNCOVERED = "tuning not covered"  # how an act begins that the guarantee does no
 
 @dataclass(frozen=True, kw_only=True)
 class Spend:
-    """One spend in a ledger."""
+    """One spend in a ledger; `persons` says how it is known whose the rows of its task are."""
 
     row: int
     at: str
     task: str
     event: Event
     private: bool
+    persons: Persons = Persons.ASSUMED
     published: bool = False
     voided: str | None = None
 
@@ -69,6 +71,7 @@ class Statement:
         identity: The ledger's random name, which the releases repeat; None for an earlier format.
         head: The hash of the ledger's last row, which covers all rows before it.
         memory: The epoch of a model with memory.
+        name: That of the model's folder; None in memory.
 
     Example:
         >>> print(Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=()).text().splitlines()[0])
@@ -81,6 +84,7 @@ class Statement:
     identity: str | None = None
     head: str | None = None
     memory: Epoch | None = None
+    name: str | None = None
 
     @cached_property
     def tasks(self) -> dict[str, Event]:
@@ -90,6 +94,11 @@ class Statement:
             if spend.voided is None:
                 parts.setdefault(spend.task, []).append(spend.event)
         return {task: events.compose(*spent) for task, spent in parts.items()}
+
+    @property
+    def software(self) -> str:
+        """The version of reticent that states this."""
+        return metadata.version("reticent")
 
     @property
     def private(self) -> bool:
@@ -111,10 +120,39 @@ class Statement:
         """What one person has lost so far at the budget's delta and under its adjacency, rounded up."""
         return self.now.under(self.budget.adjacency)
 
+    @property
+    def condition(self) -> str:
+        """Returns what must be true of persons for the printed epsilon to hold; never print one without the other.
+
+        >>> Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=()).condition
+        'each row is another person and nobody is in two tasks'
+        """
+        budget, known = self.budget, {spend.persons for spend in self.spends if spend.voided is None}
+        rows, n = budget.examples_per_person, budget.tasks_per_person
+        within = "each row is another person" if rows == 1 else f"nobody has more than {rows:,} rows in a task"
+        if known == {Persons.BY_IDS}:
+            within = "each person has one id"
+        elif Persons.BY_IDS in known:
+            within += " (in the tasks without person ids)"
+        return f"{within} and nobody is in {'two' if n == 1 else f'more than {n:,}'} tasks"
+
     def if_in(self, tasks_per_person: int, *, delta: float | None = None) -> float:
         """Returns epsilon for a person in that many tasks like those spent so far, under the budget's adjacency."""
         kinds = list(dict.fromkeys(self.tasks.values())) * tasks_per_person
         return self._cost(kinds, tasks_per_person, delta or self.budget.delta).under(self.budget.adjacency)
+
+    def bound_if_in(self, tasks_per_person: int) -> tuple[float, float]:
+        """Returns epsilon and delta for a person in that many tasks like those spent so far.
+
+        At the budget's delta where epsilon has a bound there; else at twice the delta that so many tasks cost:
+        exposures of new labels add up, and beyond delta no epsilon bounds them.
+        """
+        delta = self.budget.delta
+        wider = min(float(f"{2 * tasks_per_person * delta:.6g}"), 0.5)  # printed, so without the noise of float64
+        reached = self.if_in(tasks_per_person)
+        if math.isfinite(reached) or wider <= delta:
+            return reached, delta
+        return self.if_in(tasks_per_person, delta=wider), wider
 
     def price(self, spend: Spend) -> float:
         """Returns epsilon of one spend by itself, at the budget's delta and under its adjacency."""
@@ -165,6 +203,8 @@ class Statement:
             "version": VERSION,
             "private": self.private,
             "not_covered": self.not_covered,
+            "software": f"reticent {self.software}",
+            "name": self.name,
             "ledger": {"identity": self.identity, "head": self.head},
             "budget": budget.to_json(),
             "rows": [
@@ -175,6 +215,7 @@ class Statement:
                     "event": events.to_json(spend.event),
                     "epsilon": _number(self.price(spend)),
                     "private": spend.private,
+                    "persons": spend.persons.value,
                     "published": spend.published,
                     "voided": spend.voided,
                 }
@@ -187,14 +228,20 @@ class Statement:
                     "delta": budget.delta,
                     "add_or_remove_one": _number(self.now.epsilon),
                     "replace_one": _number(self.now.replace_one),
-                    "replace_one_bound": _tightness(self.now),
+                    "replace_one_bound": tightness(self.now),
                 },
+                "if": self.condition,
                 "at_most": {"epsilon": budget.epsilon, "delta": budget.delta},
                 "epsilon_by_tasks_per_person": {str(n): _number(self.if_in(n)) for n in ORDERS_SHOWN},
+                "bound_by_tasks_per_person": {str(n): self._bound_json(n) for n in ORDERS_SHOWN},
             },
             "assumptions": self.assumptions(),
             **({} if self.memory is None else {"memory": self._memory_json(self.memory)}),
         }
+
+    def _bound_json(self, n: int) -> dict[str, float | None]:
+        epsilon, delta = self.bound_if_in(n)
+        return {"epsilon": _number(epsilon), "delta": delta}
 
     def _memory_json(self, memory: Epoch) -> dict[str, Any]:
         return {
@@ -210,19 +257,18 @@ class Statement:
             "stolen": STOLEN,
         }
 
-    def _memory_text(self, memory: Epoch) -> list[str]:
+    def memory_sentences(self, memory: Epoch) -> list[str]:
+        """Returns what is to be said of an epoch of memory, one sentence each."""
         used = next((cost.tasks for cost in self.epochs if cost.epoch == memory.number), 0)
         return [
-            "",
-            "Memory",
-            f"  - Epoch {memory.number}: {used} of at most {memory.horizon} tasks.",
-            f"  - {memory.why(self.budget.tasks_per_person)}",
+            f"Epoch {memory.number}: {used} of at most {memory.horizon} tasks.",
+            memory.why(self.budget.tasks_per_person),
             *(
-                f"  - Epoch {cost.epoch}, its {cost.tasks} task(s) together: epsilon {rounded_up(cost.now)} now, "
+                f"Epoch {cost.epoch}, its {cost.tasks} task(s) together: epsilon {rounded_up(cost.now)} now, "
                 f"{rounded_up(cost.at_most)} at most."
                 for cost in self.epochs
             ),
-            f"  - {STOLEN}",
+            STOLEN,
         ]
 
     def assumptions(self) -> list[str]:
@@ -232,69 +278,29 @@ class Statement:
             Adjacency.ADD_OR_REMOVE_ONE: "adding or removing everything one person contributed",
             Adjacency.REPLACE_ONE: "replacing everything one person contributed; the number of examples is public",
         }[budget.adjacency]
+        n, rows = budget.tasks_per_person, budget.examples_per_person
         return [
             f"Neighbouring data sets differ by {change}.",
-            f"One person appears in at most {budget.tasks_per_person} task(s) "
-            f"and contributes at most {budget.examples_per_person} example(s) to a task. Each name below is a task, "
-            "those of tuning and of private accuracy too.",
+            f"One person is in at most {n:,} task(s). Nothing checks that: ids are not compared between tasks. Each "
+            "name below is a task, those of tuning and of private accuracy too.",
+            f"One person contributes at most {rows:,} row(s) to a task: by ids, further rows are left out; without "
+            "ids, nothing checks it.",
             "Which task an example belongs to depends on that example alone.",
+            "Names, number and types of columns are public, and what turned records into inputs (scalers, vectorizers, "
+            "encoders) was fixed without these data.",
             "Running time, memory use and who may read the raw data are outside the guarantee.",
             *(["Nobody who sees the releases reads the vault."] if self.memory is not None else []),
         ]
 
     def text(self) -> str:
-        """Returns the statement as text."""
-        budget = self.budget
-        lines = ["Privacy statement"]
-        lines += [] if self.private else ["", f"{NOT_PRIVATE} Do not publish these releases."]
-        lines += ["", *(f"NOT COVERED: {sentence}" for sentence in self.not_covered)] if self.not_covered else []
-        of_budget, at = f"epsilon {exact(budget.epsilon)}", f"at delta {exact(budget.delta)}"
-        other = f"{rounded_up(self.now.replace_one)} ({_tightness(self.now)}) for replace-one"
-        if budget.adjacency is Adjacency.REPLACE_ONE:
-            other = f"{rounded_up(self.now.epsilon)} for add-or-remove-one"
-        lines += [
-            "",
-            f"Budget      {of_budget}, delta {exact(budget.delta)}, {budget.adjacency}: what one person may",
-            "            lose over the whole stream. A spend beyond it is refused.",
-            f"Spent now   epsilon {rounded_up(self.epsilon)} {at} ({budget.adjacency}); {other}",
-            f"At most     {of_budget} {at}, however many tasks follow",
-            f"If a person were in n such tasks: {', '.join(map(self._in_tasks, ORDERS_SHOWN))}",
-            *([f"Ledger      {self.identity or 'without identity, of an earlier format'}"] if self.head else []),
-            *([f"Head        {self.head}"] if self.head else []),
-            "",
-            "Assumptions",
-            *(f"  - {sentence}" for sentence in self.assumptions()),
-            *([] if self.memory is None else self._memory_text(self.memory)),
-            "",
-            "Spends" if self.spends else "Spends: none yet",
-        ]
-        for spend in self.spends:
-            marks = [] if spend.private else ["NOT PRIVATE"]
-            marks += ["published"] if spend.published else []
-            marks += [f"voided: {names.shown(spend.voided)}"] if spend.voided is not None else []
-            price = rounded_up(self.price(spend))
-            note = f"  [{'; '.join(marks)}]" if marks else ""
-            start = f"  {spend.row:>4}  {names.shown(spend.at)}  {names.shown(spend.task)}"
-            what = "for its whole epoch" if isinstance(spend.event, events.Remembered) else "alone"
-            lines.append(f"{start}: {spend.event}, epsilon {price} {what}{note}")
-        if self.acts:
-            lines += ["", "Also recorded"]
-            lines += [f"  {act.row:>4}  {names.shown(act.at)}  {names.shown(act.text)}" for act in self.acts]
-        return "\n".join(lines)
+        """Returns the statement as text, at most 80 columns wide."""
+        from reticent.privacy import statement_text
 
-    def _in_tasks(self, n: int) -> str:
-        """What a person in n tasks loses. Exposures of new labels add up: beyond delta no epsilon bounds them."""
-        reached = self.if_in(n)
-        if math.isfinite(reached):
-            return f"n = {n}: epsilon {rounded_up(reached)}"
-        more = min(float(f"{2 * n * self.budget.delta:.6g}"), 0.5)  # printed, so without the noise of float64
-        wider = self.if_in(n, delta=more) if more > self.budget.delta else math.inf
-        if math.isinf(wider):
-            return f"n = {n}: no bound"
-        return f"n = {n}: no bound at this delta, epsilon {rounded_up(wider)} at delta {exact(more)}"
+        return statement_text.text(self)
 
 
-def _tightness(cost: accounting.Cost) -> str:
+def tightness(cost: accounting.Cost) -> str:
+    """Returns whether the bound under replace-one is reached."""
     return "tight" if cost.replace_one_is_tight else "upper bound"
 
 

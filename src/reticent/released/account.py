@@ -78,6 +78,7 @@ class Account:
                     task=body["task"],
                     event=body["event"],
                     private=body["private"],
+                    persons=body["persons"],
                 )
                 self.spends[row] = spent
                 self.by_task[spent.task] = (*self.by_task.get(spent.task, ()), row)
@@ -103,8 +104,8 @@ class Account:
         self.chain, self.rows = self.link(kind, text), row
         return row
 
-    def statement(self) -> Statement:
-        """Returns what has been spent, as facts."""
+    def statement(self, *, name: str | None = None) -> Statement:
+        """Returns what has been spent, as facts, under the name of the model's folder."""
         return Statement(
             budget=self.budget,
             spends=tuple(self.spends.values()),
@@ -112,4 +113,5 @@ class Account:
             identity=self.identity,
             head=self.chain,
             memory=epoch_of(self.settings or {}),
+            name=name,
         )

@@ -124,7 +124,8 @@ class LedgerFile(databases.Connected):
         """Returns what has been spent so far, rows of other processes included."""
         with self._lock, explained(self._path):
             self._refresh()
-            return self._account.statement()
+            folder = None if self._path is None else self._path.absolute().parent.name
+            return self._account.statement(name=folder)
 
     def refresh(self) -> None:
         """Reads rows that other processes have added."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reticent import errors
-from reticent.budget import Budget
+from reticent.budget import Budget, Persons
 from reticent.numerics.reading import json_of
 from reticent.privacy import events
 from reticent.released import settings
@@ -39,7 +39,13 @@ def _described(value: Any) -> bool:
 _identity, _settings = _maybe(settings.is_identity), _maybe(_described)
 _FIELDS: Mapping[str, Mapping[str, Check]] = {
     "open": {"identity": _identity, "settings": _settings},
-    "spend": {"at": _text, "task": _text, "private": lambda value: isinstance(value, bool), "mark": _identity},
+    "spend": {
+        "at": _text,
+        "task": _text,
+        "private": lambda value: isinstance(value, bool),
+        "persons": _maybe(_text),
+        "mark": _identity,
+    },
     "publish": {"of": _numbers, "release": _maybe(settings.is_entry)},
     "void": {"of": _number, "reason": _text},
     "act": {"at": _text, "text": _text},
@@ -61,6 +67,7 @@ def read(kind: str, text: str) -> dict[str, Any]:
             raise ValueError(_REFUSAL)
         if kind == "spend":
             body["event"] = events.from_json(body["event"])
+            body["persons"] = Persons(body.get("persons") or Persons.ASSUMED)  # older rows say nothing
         elif kind == "open":
             Budget.from_json(body)
     except (ValueError, LookupError, TypeError) as error:

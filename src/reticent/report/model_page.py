@@ -36,7 +36,7 @@ def model_page(title: str, *, releases: Sequence[Release], known: Collection[Lab
             page.paragraph(
                 f"{len(releases)} release(s); {len(known)} label(s) known. One person has lost at most "
                 f"epsilon {now} at delta {exact(budget.delta)} ({budget.adjacency}), of a budget of "
-                f"{exact(budget.epsilon)}."
+                f"{exact(budget.epsilon)}, if {statement.condition}."
             ),
             *(page.paragraph(text, kind="warn") for text in warnings),
             page.section("Releases", [_releases(releases, known)]),

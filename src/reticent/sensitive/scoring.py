@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from reticent import errors
 from reticent.budget import Budget
 from reticent.encoders.encoder import Encoder
 from reticent.encoders.wrapped import one_by_one
@@ -47,7 +48,13 @@ def noisy_accuracy(
     right = sum(canonical(a) == canonical(b) for a, b in zip(answers, task.labels, strict=True))
     one = math.floor(grid.SCALE / math.sqrt(2))
     exact = np.array([right * one, len(answers) * one], dtype=np.int64)
-    permit = gate.spend(event, task=task.name)
+    try:
+        permit = gate.spend(event, task=task.name)
+    except errors.BudgetExceeded:
+        raise errors.BudgetExceeded(
+            f"Accuracy at epsilon {epsilon:g} would cost one person of {task.name!r} more than the budget allows; "
+            "nothing was spent. Ask for a smaller epsilon, or give test data of other persons another name."
+        ) from None
     hits, total = permit.draw(GaussianSum(event), exact)
     permit.publish()
     return float(np.clip(hits / max(total, 1), 0, 1))

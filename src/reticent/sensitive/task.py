@@ -3,6 +3,7 @@
 from typing import Any, NoReturn
 
 from reticent import errors, names
+from reticent.budget import Persons
 from reticent.numerics.rows import take
 from reticent.sensitive import columns
 from reticent.sensitive.persons import first_of_each
@@ -24,15 +25,29 @@ class Task:
         labels: One label per example, of any type.
         persons: One id per example: whose it is. Needed to bound what one person contributes.
         name: The public name of the task, such as a month: one line of visible characters.
+        each_row_is_a_person: Instead of persons: your word that no two examples are of one person. The statement says
+            whose word it is; without ids and without it, that nobody gave it.
 
     Example:
         >>> Task([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
         Task(<sensitive>)
     """
 
-    __slots__ = ("_inputs", "_labels", "_persons", "name")
+    __slots__ = ("_inputs", "_labels", "_persons", "name", "whose")
 
-    def __init__(self, inputs: Any, labels: Any, persons: Any = None, *, name: str = "task") -> None:
+    def __init__(
+        self,
+        inputs: Any,
+        labels: Any,
+        persons: Any = None,
+        *,
+        name: str = "task",
+        each_row_is_a_person: bool = False,
+    ) -> None:
+        if persons is not None and each_row_is_a_person:
+            raise errors.InvalidValue("Expected persons, or each_row_is_a_person=True; not both.")
+        said = Persons.STATED if each_row_is_a_person else Persons.ASSUMED
+        self.whose = said if persons is None else Persons.BY_IDS  # public: how the task was passed
         self._inputs = columns.inputs_of(inputs)
         self._labels = columns.column_of("labels", labels, self._inputs)
         self._persons = None if persons is None else columns.column_of("persons", persons, self._inputs)
@@ -69,7 +84,9 @@ class Task:
             return self
         kept = first_of_each(self._persons, examples_per_person)
         inputs = take(self._inputs, kept)
-        return Task(inputs, [self._labels[i] for i in kept], name=self.name)
+        capped = Task(inputs, [self._labels[i] for i in kept], name=self.name)
+        capped.whose = self.whose
+        return capped
 
     def _refuse_unbounded(self) -> None:
         if self._persons is not None:

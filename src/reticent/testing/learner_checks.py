@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.budget import Budget
+from reticent.budget import Budget, Persons
 from reticent.gate.epochs import Kept
 from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
@@ -120,7 +120,7 @@ class _Watched(NoiseSource):
 class _Refusing(Ledger):
     """A ledger that lets nothing be spent."""
 
-    def spend(self, event: events.Event, *, task: str, private: bool) -> int:
+    def spend(self, event: events.Event, *, task: str, private: bool, persons: Persons = Persons.ASSUMED) -> int:
         raise errors.BudgetExceeded(f"Nothing may be spent on {task} here.")
 
 

@@ -199,4 +199,4 @@ def test_statements_tell_what_an_epoch_has_come_to():
     assert statement.epsilon < statement.price(spends[0]) == pytest.approx(1.0)
     assert statement.if_in(3) > statement.if_in(1) == pytest.approx(1.0)
     gathered = [dataclasses.replace(spend, event=GATHERED) for spend in spends]
-    assert "n = 3: no bound" in Statement(budget=BUDGET, spends=gathered).text()
+    assert "n = 3     no bound" in Statement(budget=BUDGET, spends=gathered).text()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reticent.budget import Budget
+from reticent.budget import Budget, Persons
 from reticent.classifier import ContinualClassifier
 from reticent.directory import Directory
 from reticent.gate import grid, label_sums
@@ -39,10 +39,10 @@ _TOTAL = Sums(denoise.total)
 class LabLedger(Ledger):
     """Records everything and refuses nothing, in memory only; its statement says infinity."""
 
-    def spend(self, event: Event, *, task: str, private: bool) -> int:
+    def spend(self, event: Event, *, task: str, private: bool, persons: Persons = Persons.ASSUMED) -> int:
         """Records a spend; one that a real ledger would refuse is not private."""
         affordable = super()._affordable(event, task)
-        return super().spend(event, task=task, private=private and affordable)
+        return super().spend(event, task=task, private=private and affordable, persons=persons)
 
     def _affordable(self, event: Event, task: str) -> bool:
         return True

@@ -1,0 +1,51 @@
+"""What the command line asks and says of persons: whose the rows are, in how many tasks one is, what one has lost."""
+
+from typing import Annotated, Any
+
+import typer
+
+from reticent import errors
+from reticent.budget import Adjacency, Budget
+from reticent.privacy.rounding import exact, rounded_up
+
+Person = Annotated[
+    str | None, typer.Option("--person", "--unit", help="Column that says whose example each row is; or:")
+]
+EachRow = Annotated[
+    bool, typer.Option("--each-row-is-a-person", help="Instead of --person: your word that no person has two rows.")
+]
+TasksPerPerson = Annotated[int | None, typer.Option(help="In how many tasks one person may appear; must be said.")]
+ReplaceOne = Annotated[
+    bool, typer.Option("--replace-one", help="Neighbours differ in what one person contributed, not in whether.")
+]
+
+
+def budget(epsilon: float, delta: float, tasks: int | None, examples: int, replace_one: bool) -> Budget:
+    """Returns the budget of a model; the user must have said in how many tasks one person may be."""
+    if tasks is None:
+        raise errors.InvalidValue(
+            "Expected --tasks-per-person N: in how many tasks (files to learn, private tests, tuning) may one person "
+            "be? 1 if nobody is in two, 12 if somebody may come back each month for a year. epsilon is for all of them."
+        )
+    adjacency = Adjacency.REPLACE_ONE if replace_one else Adjacency.ADD_OR_REMOVE_ONE
+    return Budget(
+        epsilon=epsilon, delta=delta, adjacency=adjacency, tasks_per_person=tasks, examples_per_person=examples
+    )
+
+
+def refuse_unsaid(person: str | None, each_row_is_a_person: bool) -> None:
+    """Refuses private data while nobody has said whose the rows are: what one person loses means nothing then."""
+    if (person is None) != each_row_is_a_person:
+        raise errors.InvalidValue(
+            "Expected --person COLUMN, the column that says whose example each row is; or --each-row-is-a-person, your "
+            "word that no person has two rows. Not both."
+        )
+
+
+def say_spent(facts: dict[str, Any]) -> None:
+    """Says what was lost, never without what that assumes."""
+    budget = f"{exact(facts['budget'])} at delta {exact(facts['delta'])}"
+    typer.echo(
+        f"One person has lost at most epsilon {rounded_up(facts['epsilon'])} of {budget} ({facts['adjacency']}),"
+    )
+    typer.echo(f"if {facts['if']}.")
