@@ -136,7 +136,7 @@ def test_a_statement_says_what_memory_costs():
     assert told.epochs[1].now < told.epochs[0].now < told.epochs[0].at_most
     assert told.epochs[0].at_most == pytest.approx(1.0, abs=1e-6)
     assert told.epsilon == told.epochs[0].now  # a person is in one of them
-    text = told.text()
+    text = " ".join(told.text().split())
     for sentence in (STOLEN, "Epoch 2: 1 of at most 12 tasks.", "a = 1/4, because", "for its whole epoch"):
         assert sentence in text
     assert "Epoch 1, its 2 task(s) together: epsilon" in text

@@ -55,7 +55,8 @@ run("init", "model", "--epsilon", "1", "--delta", "1e-5", "--tasks-per-person", 
 run("learn", "--each-row-is-a-person", "march.csv", "--model", "model", *columns, "--label", "code")
 run("predict", "march.csv", "--model", "model", *columns, "-o", "out.csv")
 run("evaluate", "march.csv", "--model", "model", *columns, "--label", "code", "--public")
-run("evaluate", "march.csv", "--model", "model", *columns, *"--label code --epsilon 0.1 --name test --unit a".split())
+run("evaluate", "march.csv", "--model", "model", *columns, "--label", "code",
+    *"--epsilon 0.1 --name test --each-row-is-a-person".split())
 run("ledger", "model", "--json")
 run("report", "model")
 run("audit", "model", "--trials", "200")

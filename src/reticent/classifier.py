@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from reticent import errors, names
 from reticent.budget import Budget
 from reticent.directory import Directory
-from reticent.labels import Label, LabelSpace, canonical
+from reticent.labels import Label, LabelSpace, canonical, spelled
 from reticent.memory import Memory
-from reticent.policies import Policy, PublicLabels, ReleasedLabels
+from reticent.policies import Policy, PublicLabels, ReleasedLabels, refuse_numbers
 from reticent.privacy.statement import Statement
 from reticent.program import learn, refuse_without_memory
 from reticent.released.model import Encode, Model, Rule
@@ -162,7 +162,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the accuracy. On private data this number is not private: publish it only for public test data."""
-        right = np.array([canonical(a) == canonical(b) for a, b in zip(self.predict(X), y, strict=True)], dtype=float)
+        known, answers = self._model().labels, self.predict(X)
+        right = np.array([canonical(a) == spelled(b, known) for a, b in zip(answers, y, strict=True)], dtype=float)
         if not len(right):
             raise errors.InvalidValue("Expected at least one example to measure accuracy on.")
         return float(np.average(right, weights=sample_weight))
@@ -198,6 +199,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             task = Task(X, y, _one_of(persons, units), name=name, each_row_is_a_person=each_row_is_a_person)
         directory = self._to_learn()
         _warn_of_near_name(task.name, directory)
+        if task.numeric:
+            refuse_numbers(self._policy(), directory.model.labels)
         with errors.silenced(), directory.writer(self.noise, remembers=False) as gate:
             return noisy_accuracy(directory.model, task, epsilon=epsilon, encoder=self.encoder, gate=gate)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors, names
-from reticent.labels import Label, LabelSpace
+from reticent.labels import Label, LabelSpace, spelled
 from reticent.numerics import text_files
 
 Names = Mapping[Any, str]  # from a label
@@ -123,7 +123,13 @@ def from_answer(names_of: Callable[[Any], object] | Names | None, label: Label) 
         label: Public or released: nothing else may be asked for.
     """
     try:
-        answer = names_of(label) if callable(names_of) else names_of.get(label) if names_of is not None else None
+        answer = (
+            names_of(label)
+            if callable(names_of)
+            else names_of.get(spelled(label, names_of))
+            if names_of is not None
+            else None
+        )
     except Exception:  # after the spend nothing may be lost
         return None
     return said_by(label) if answer is None else proper(answer)

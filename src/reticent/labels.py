@@ -22,6 +22,7 @@ _LONGEST_TITLE = 2_000
 _CODES = re.compile(r" \([A-Z]\w\w-[A-Z]\w\w\)$")  # ICD-10-CM ends titles of blocks and chapters with their codes
 _SURROGATES = re.compile("[\ud800-\udfff]")  # no UTF-8 file can hold them
 _MOST_BITS = 2_000  # of a number: fewer than 640 digits, which every Python can print
+_LONGEST_NUMBER = 640  # characters of one
 _MOST_PARTS = 1_000  # of a tuple, at all levels: parts that are one object each time may be more than memory holds
 
 UNKNOWN: Final = "<unknown>"
@@ -60,6 +61,48 @@ def _canonical(label: object, levels: int) -> Label | None:
         parts = tuple(_canonical(part, levels - 1) for part in tuple.__iter__(label))
         return None if any(part is None for part in parts) else parts
     return None
+
+
+def spelled(label: object, known: Container[Label]) -> Label | None:
+    """Returns a label as it is known: a number and its text are one label, whatever type a column has.
+
+    101 is "101" where that is known, and "101" is 101; True is 1, "1" or "True". A text that Python would not print for
+    a number is no number: "0101" is not 101. What is known as it is stays so; what is known in no spelling stays, too.
+
+    Guarantees:
+      - It depends on the label and on known ones alone, and never raises.      test_a_number_and_its_text_are_one_label
+
+    >>> [spelled(label, {"101", 7}) for label in (101, "7", "007", 8)]
+    ['101', 7, '007', 8]
+    """
+    name = canonical(label)
+    if name is None or name in known:
+        return name
+    truth = isinstance(label, bool | np.bool_)
+    return next(
+        (other for other in (*_other_spellings(name), *([str(label)] if truth else [])) if other in known), name
+    )
+
+
+def is_number_or_its_text(label: Label) -> bool:
+    """Returns whether a cell of a column of numbers or truth values could be this label."""
+    return not isinstance(label, str) or label in ("True", "False") or bool(_other_spellings(label))
+
+
+def _other_spellings(name: Label) -> list[Label]:
+    """Returns the text of a number, or the number that a text is; of anything else nothing."""
+    if isinstance(name, int | float):
+        return [str(name)]
+    if not isinstance(name, str) or len(name) > _LONGEST_NUMBER:
+        return []
+    for number in (int, float):
+        try:
+            read = canonical(number(name))
+        except ValueError:
+            continue
+        if read is not None and str(read) == name:
+            return [read]
+    return []
 
 
 def _is_small(label: tuple[object, ...]) -> bool:

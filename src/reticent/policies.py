@@ -12,7 +12,15 @@ import numpy.typing as npt
 from reticent import errors, label_names
 from reticent.budget import Budget
 from reticent.label_names import Names
-from reticent.labels import Label, LabelSpace, Taxonomy, canonical, labels_from_json, labels_to_json
+from reticent.labels import (
+    Label,
+    LabelSpace,
+    Taxonomy,
+    is_number_or_its_text,
+    labels_from_json,
+    labels_to_json,
+    spelled,
+)
 from reticent.numerics import text_files
 from reticent.privacy import accounting, count_weights, events, planning
 
@@ -104,17 +112,18 @@ class PublicLabels:
 
     def resolve(self, label: object, known: Container[Label]) -> Label | None:
         """Returns the known label an example counts for, or None to drop it; never raises on a private label."""
-        name = canonical(label)
+        name = spelled(label, known)
         if name is None or name in known:
             return name
         try:
             if isinstance(self.remap, Taxonomy):
-                target = self.remap.nearest(name, known)
+                target = self.remap.nearest(spelled(label, self.remap.parents), known)
             elif isinstance(self.remap, Mapping):
-                target = self.remap.get(name)
+                target = self.remap.get(spelled(label, self.remap))
             else:
                 target = self.remap(name) if self.remap is not None else None
-            return target if target is not None and target in known else None
+            target = spelled(target, known)
+            return target if target in known else None
         except Exception:  # an error would reveal that there was such a label
             return None
 
@@ -228,6 +237,16 @@ class ReleasedLabels:
 
 
 Policy = PublicLabels | ReleasedLabels
+
+
+def refuse_numbers(policy: Policy, known: LabelSpace) -> None:
+    """Refuses a column of numbers where no number can be a label: the whole budget would be spent on nothing."""
+    mapped = isinstance(policy, ReleasedLabels) or policy.remap is not None
+    if not mapped and not any(map(is_number_or_its_text, known.labels)):
+        raise errors.InvalidValue(
+            "The labels of this model are texts and the column of labels holds numbers, none of which can be one of "
+            "them. Nothing was spent. Pass the column that holds these labels."
+        )
 
 
 def _gaussian(budget: Budget) -> events.Gaussian:

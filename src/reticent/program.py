@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from reticent import errors
 from reticent.directory import Directory
-from reticent.policies import Policy
+from reticent.policies import Policy, refuse_numbers
 from reticent.released.model import Encode, Model
 
 if TYPE_CHECKING:  # learning imports these; predicting does not
@@ -38,7 +38,10 @@ def learn(
     for task in tasks:  # sensitive
         with directory.writer(noise) as gate:  # one writer; budget, ledger, noise
             directory.refuse_second_time(task.name)
-            task, model = gate.admit(task), directory.model
+            model = directory.model
+            if task.numeric:
+                refuse_numbers(policy, model.labels)
+            task = gate.admit(task).spelled_like(model.labels)
             release = learner.learn_task(
                 task, policy, known=model.labels, encoder=encoder, gate=gate, past=model.releases
             )

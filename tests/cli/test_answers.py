@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.command import BUDGET, NUMBERS, refused, reticent, write_csv
+from tests.cli.command import BUDGET, EACH, NUMBERS, refused, reticent, write_csv
 
 
 @pytest.fixture
 def learned(started):
     march = write_csv(started / "march.csv", ["E10", "E11"], each=200)
-    done = reticent("learn", march, "--model", started / "model", *NUMBERS, "--label", "code")
+    done = reticent("learn", EACH, march, "--model", started / "model", *NUMBERS, "--label", "code")
     assert done.returncode == 0, done.stderr
     return started
 
@@ -112,7 +112,7 @@ def test_standard_input_and_output(new, learned, monkeypatch):
         done = reticent(*words)
     assert done.stdout.splitlines() == ["row,id,label", "1,p7,E10", "2,p8,E11", "3,p9,<unknown>"]
     assert "-o - for CSV on standard output; not both" in refused(reticent(*new, "-o", "-", "--json"))
-    learn = ["learn", "-", "--model", learned / "model", *NUMBERS, "--label", "code"]
+    learn = ["learn", EACH, "-", "--model", learned / "model", *NUMBERS, "--label", "code"]
     assert "--name for data from standard input" in refused(reticent(*learn))
     with write_csv(learned / "april.csv", ["G35"], each=300).open() as file:
         monkeypatch.setattr(sys, "stdin", file)
@@ -190,9 +190,9 @@ def test_accuracy_by_label_is_a_file(test_data, tmp_path):
 
 
 def test_noisy_accuracy_says_no_more_than_was_paid_for(test_data, tmp_path):
-    by_label = ["--epsilon", 0.3, "--by-label", tmp_path / "labels.csv"]
+    by_label = [EACH, "--epsilon", 0.3, "--by-label", tmp_path / "labels.csv"]
     assert "with --public only" in refused(reticent(*test_data, *by_label))
     assert "Expected a file for --by-label" in refused(reticent(*test_data, "--public", "--by-label", "-"))
-    done = reticent(*test_data, "--epsilon", 0.3, "--json")
+    done = reticent(*test_data, EACH, "--epsilon", 0.3, "--json")
     assert set(json.loads(done.stdout)) == {"accuracy", "public", "epsilon"}
     assert not (tmp_path / "labels.csv").exists()

@@ -8,7 +8,7 @@ import pytest
 
 from reticent import Budget
 from reticent.privacy import planning
-from tests.cli.command import BUDGET, NUMBERS, reticent, write_csv
+from tests.cli.command import BUDGET, EACH, NUMBERS, reticent, write_csv
 from tests.cli.test_verbs import VERBS
 
 CUT = "\u2026"
@@ -63,10 +63,10 @@ def test_attacks_fit_80_columns():
 def test_verbs_of_a_model_cut_nothing_at_80_columns(started):
     model, march = started / "model", write_csv(started / "march.csv", ["E10", "E11"], each=100)
     columns = [*NUMBERS, "--label", "code"]
-    assert "march" in whole("learn", march, "--model", model, *columns)
+    assert "march" in whole("learn", EACH, march, "--model", model, *columns)
     assert "march" in whole("ledger", model)
     assert "accuracy" in whole("evaluate", march, "--model", model, *columns, "--public")
-    assert "accuracy" in whole("evaluate", march, "--model", model, *columns, "--epsilon", 0.1)
+    assert "accuracy" in whole("evaluate", march, "--model", model, *columns, "--epsilon", 0.1, EACH)
     assert "VIOLATED" in narrow("audit", model, "--trials", 20)
     whole("report", model)
 

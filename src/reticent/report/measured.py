@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent import errors
-from reticent.labels import Label, canonical, in_public_order
+from reticent.labels import Label, canonical, in_public_order, spelled
 from reticent.privacy.confidence import clopper_pearson
 from reticent.privacy.rounding import rounded_down, rounded_up
 
@@ -116,14 +116,15 @@ def measure(answers: Sequence[object], truth: Sequence[object], *, known: Iterab
         known: Every label that the model can answer with.
     """
     counts: dict[Label, list[int]] = {}
-    for answer, label in zip(map(canonical, answers), map(canonical, truth), strict=True):
+    everything = frozenset(known)
+    for answer, cell in zip(map(canonical, answers), truth, strict=True):
+        label = spelled(cell, everything)
         if label is not None:
             found = counts.setdefault(label, [0, 0])
             found[0] += 1
             found[1] += answer == label
     if not counts:
         raise errors.InvalidValue("Expected at least one example to measure accuracy on.")
-    everything = frozenset(known)
     return Measured({label: Share(*found) for label, found in counts.items()}, everything & counts.keys())
 
 

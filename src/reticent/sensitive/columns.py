@@ -15,6 +15,7 @@ Inputs = Sequence[object] | npt.NDArray[Any]
 # How the types of polars and pyarrow begin, in small letters, of which no cell can be an id, or a label.
 _NO_IDS = ("list", "large_list", "fixed_size_list", "struct", "map", "array", "duration")
 _NO_LABELS = ("binary", "large_binary", "fixed_size_binary", "decimal", "date", "time", "timestamp")
+_NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool")  # of pyarrow
 _NO_FEATURES = "Expected features of shape (n, K), or an encoder that makes them."
 
 
@@ -55,6 +56,16 @@ def column_of(name: str, values: Any, inputs: Inputs) -> list[object]:
     if column is None or len(column) != len(inputs):
         raise errors.InvalidValue(f"Expected as many {name} as inputs.")
     return column
+
+
+def holds_numbers(values: Any) -> bool:
+    """Returns whether a column is declared to hold numbers or truth values; False where it declares nothing.
+
+    >>> holds_numbers(np.arange(3)), holds_numbers([1, 2])
+    (True, False)
+    """
+    kind = getattr(values, "dtype", getattr(values, "type", None))
+    return any(_is_number(inner) or _starts(inner, _NUMBERS) for inner in _inner(kind) if inner is not None)
 
 
 def _numbers(values: Any, kinds: Sequence[object]) -> npt.NDArray[np.float64]:

@@ -45,7 +45,8 @@ def noisy_accuracy(
     elif not isinstance(encoder, Encoder):
         encoder = one_by_one(encoder, task.inputs)
     answers = model.names(model.answers(task.inputs, encoder))
-    right = sum(canonical(a) == canonical(b) for a, b in zip(answers, task.labels, strict=True))
+    labels = task.spelled_like(model.labels).labels
+    right = sum(canonical(a) == b for a, b in zip(answers, labels, strict=True))
     one = math.floor(grid.SCALE / math.sqrt(2))
     exact = np.array([right * one, len(answers) * one], dtype=np.int64)
     try:

@@ -4,6 +4,7 @@ from typing import Any, NoReturn
 
 from reticent import errors, names
 from reticent.budget import Persons
+from reticent.labels import LabelSpace, spelled
 from reticent.numerics.rows import take
 from reticent.sensitive import columns
 from reticent.sensitive.persons import first_of_each
@@ -33,7 +34,7 @@ class Task:
         Task(<sensitive>)
     """
 
-    __slots__ = ("_inputs", "_labels", "_persons", "name", "whose")
+    __slots__ = ("_inputs", "_labels", "_persons", "name", "numeric", "whose")
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class Task:
         self.whose = said if persons is None else Persons.BY_IDS  # public: how the task was passed
         self._inputs = columns.inputs_of(inputs)
         self._labels = columns.column_of("labels", labels, self._inputs)
+        self.numeric = columns.holds_numbers(labels)  # public: what the column of labels declares
         self._persons = None if persons is None else columns.column_of("persons", persons, self._inputs)
         self.name = names.public_name(name)
 
@@ -87,6 +89,12 @@ class Task:
         capped = Task(inputs, [self._labels[i] for i in kept], name=self.name)
         capped.whose = self.whose
         return capped
+
+    def spelled_like(self, known: LabelSpace) -> "Task":
+        """Returns the task with its labels as they are known: a number and its text are one label."""
+        task = Task(self._inputs, [spelled(label, known) for label in self.labels], name=self.name)
+        task.whose = self.whose
+        return task
 
     def _refuse_unbounded(self) -> None:
         if self._persons is not None:
