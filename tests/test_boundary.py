@@ -40,7 +40,7 @@ ROOMS = [
 PLACES = {
     "errors": "numerics",
     **dict.fromkeys(["budget", "label_names", "labels", "memory", "names", "policies", "privacy"], "values"),
-    **dict.fromkeys(["classifier", "directory", "program", "testing", "vaults"], "user"),
+    **dict.fromkeys(["classifier", "directory", "program", "serving", "testing", "vaults"], "user"),
 }
 
 # Rooms that may import less than all that is below them: readers turn files into columns and know nothing else.
@@ -310,10 +310,13 @@ def model(tmp_path):
     [
         ["predict", "{folder}/new.npz", "--model", "{folder}/model", "-o", "{folder}/out.csv"],
         ["report", "{folder}/model", "--out", "{folder}/page.html"],
+        ["export", "{folder}/model", "--onnx", "{folder}/scorer.onnx"],
     ],
-    ids=["predict", "report"],
+    ids=["predict", "report", "export"],
 )
 def test_commands_on_releases_load_nothing_that_reads_private_data(verb, model):
+    if verb[0] == "export":
+        pytest.importorskip("onnxruntime", reason="reticent[onnx]")
     arguments = [part.format(folder=model.parent) for part in verb]
     loaded = loaded_by("from reticent.cli import main\nmain()", *arguments)
     assert "reticent.released.model" in loaded

@@ -35,6 +35,7 @@ from reticent.gate.mechanisms import GaussianSum
 from reticent.numerics import files
 from reticent.privacy import events
 from reticent.released import store
+from reticent.released.card import CARD
 from reticent.released.contents import read_contents
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.released.release import Release
@@ -278,7 +279,7 @@ def test_no_working_files_stay(tmp_path):
     model = classifier(tmp_path).learn_task(X, Y, name="march")
     model.spent()
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(
-        [FILE_NAME, files.LOCK, store.LABELS, store.MANIFEST, store.RELEASES]
+        [FILE_NAME, files.LOCK, store.LABELS, store.MANIFEST, store.RELEASES, CARD]
     )
 
 

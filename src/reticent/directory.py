@@ -22,7 +22,7 @@ from reticent.numerics import files
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy import events
 from reticent.privacy.statement import Statement
-from reticent.released import contents, rules, store, wellformed
+from reticent.released import card, contents, derived, rules, store, wellformed
 from reticent.released.account import Account
 from reticent.released.contents import described, foreign, new_folder, read_contents, what_was_spent
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
@@ -279,6 +279,7 @@ class Directory:
             entries = [store.write_release(folder, n, release, self._identity or "") for n, release in numbered]
             ledger.copy_to(folder, settings=wanted, releases=entries)
             store.write_manifest(folder, {"identity": self._identity, **wanted, "releases": entries})
+            card.write(folder, self.model, wanted, ledger.account)
 
     # --- inside
 
@@ -395,6 +396,5 @@ class Directory:
 
     def _write_manifest(self) -> None:
         account = self._known if self._ledger is None else self._ledger.account
-        about = {"identity": self._identity, "head": account and account.head}
-        with contextlib.suppress(errors.StorageError):  # the ledger says the same: the next one is derived from it
-            store.write_manifest(self.path or Path(), {**about, **self.settings, "releases": self._releases})
+        place = self.path or Path(), self._identity
+        derived.write(*place, self.settings, self._releases, model=self.model, account=account)

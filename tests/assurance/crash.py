@@ -44,6 +44,7 @@ from reticent.lab.bench.specs import Spec
 from reticent.numerics import files
 from reticent.privacy import events
 from reticent.released import store
+from reticent.released.card import CARD
 from reticent.released.ledger_file import FILE_NAME
 from reticent.sensitive.cache import Cache
 from tests.assurance.file_calls import Call, Ended, Fault, Kind, unavailable, watched
@@ -142,10 +143,12 @@ def _learn_as_advised(model: rt.ContinualClassifier, folder: Path, name: str) ->
 def _left_over(folder: Path) -> Wrong:
     """What lies in a folder that should not, after a writer has ended."""
     model = rt.load(folder)
-    expected = {files.LOCK, FILE_NAME, store.LABELS, store.MANIFEST, store.RELEASES, "expected.json"}
+    expected = {files.LOCK, FILE_NAME, store.LABELS, store.MANIFEST, store.RELEASES, CARD, "expected.json"}
     expected |= {f"{store.RELEASES}/{file.name}" for file in (folder / store.RELEASES).glob("*.safetensors")}
     found = {str(file.relative_to(folder)) for file in folder.rglob("*")}
     wrong = [f"left over: {name}" for name in sorted(found - expected)]
+    if not (card := (folder / CARD).read_text()).startswith("---\n") or f"| {model.releases[-1].task} |" not in card:
+        wrong.append("the model card is of an earlier task, or not whole")
     listed = [entry["file"] for entry in json.loads((folder / store.MANIFEST).read_text())["releases"]]
     if len(listed) != len(model.releases):
         wrong.append("the manifest lags behind")

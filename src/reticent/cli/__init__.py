@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from reticent import errors, names
-from reticent.cli import answers, experiments, ledger_verbs, models, plans, vault_verbs
+from reticent.cli import answers, experiments, ledger_verbs, models, plans, shipping, vault_verbs
 
 app = typer.Typer(
     name="reticent",
@@ -40,6 +40,8 @@ VERBS: tuple[Callable[..., None], ...] = (
     experiments.audit,
     experiments.bench,
     experiments.report,
+    shipping.export,
+    shipping.serve,
 )
 for group, verbs in ((app, VERBS), (attack, (experiments.labels,)), (vault, (vault_verbs.show, vault_verbs.rotate))):
     for verb in verbs:

@@ -7,7 +7,7 @@ from reticent import errors
 from reticent.numerics import threads
 
 
-def require(module: str, *, extra: str) -> Any:
+def require(module: str, *, extra: str, what: str = "This encoder") -> Any:
     """Imports a module of an optional extra; torch, which many of them import, waits as `numerics.threads` says.
 
     >>> require("no_such_package", extra="reticent[torch]")
@@ -19,4 +19,4 @@ def require(module: str, *, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.split(".")[0]
-        raise errors.ReticentError(f"This encoder needs {package}: pip install '{extra}'.") from error
+        raise errors.ReticentError(f"{what} needs {package}: pip install '{extra}'.") from error

@@ -16,6 +16,7 @@ from reticent.policies import Policy
 from reticent.privacy.statement import Spend
 from reticent.released import settings, store
 from reticent.released.account import Account
+from reticent.released.card import CARD
 from reticent.released.ledger_file import FILE_NAME, FIRST_VERSION, LOOKS, LedgerFile
 from reticent.released.model import Rule
 
@@ -142,7 +143,8 @@ def refuse_foreign(folder: Path) -> None:
 def refuse_own(file: Path) -> None:
     """Refuses to write anything else in place of a file of a model directory."""
     folder = file.absolute().parent
-    own = file.name.startswith((FILE_NAME, store.MANIFEST, store.LABELS, files.LOCK)) and (folder / FILE_NAME).exists()
+    own_names = (FILE_NAME, store.MANIFEST, store.LABELS, files.LOCK, CARD)
+    own = file.name.startswith(own_names) and (folder / FILE_NAME).exists()
     if own or (folder.name == store.RELEASES and (folder.parent / FILE_NAME).exists()):
         raise errors.InvalidValue(f"{file} belongs to a model. Choose another file.")
     if file.is_dir():

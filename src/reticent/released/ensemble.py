@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,15 @@ from reticent.released.release import Release
 
 _BESIDE = (WEIGHT, BIAS, ROWS, NOISE, DECOY, NAMED, NAMES)  # what a release holds that is no adapter's
 _ADAPTERS: dict[str, type[Film | LastLayer | Lora]] = {"film": Film, "last_layer": LastLayer, "lora": Lora}
+
+
+class Parts(NamedTuple):
+    """What an ensemble becomes: the labels of any head, what each task released, heads to score by, and their merge."""
+
+    rows: npt.NDArray[np.int64]
+    members: Sequence[Mapping[str, Any]]
+    heads: Sequence[Mapping[str, Any]]
+    merge: Aggregate
 
 
 @dataclass(frozen=True)
@@ -43,19 +52,24 @@ class Ensemble:
 
     def scorer(self, releases: Sequence[Release], labels: LabelSpace) -> Scorer:
         """Returns the classifier over the labels that any head knows."""
+        found = self.parts(releases)
+        return Scorer(
+            found.rows,
+            np.zeros(0, np.int64),
+            float("-inf"),
+            partial(self._embed, members=found.members),
+            partial(self._score, members=found.heads, rows=found.rows, merge=found.merge),
+        )
+
+    def parts(self, releases: Sequence[Release]) -> "Parts":
+        """Returns what the classifier is made of, once."""
         members = [release.parameters for release in releases if ROWS in release.parameters]
         rows, heads, merge = learned_rows(releases), members, self.aggregate
         if merge is pooled:
             adapted = any(map(adapter_values, members))  # rows on different features cannot be added up
             heads = members if adapted or not members else [pool(members, rows, names_of(releases))]
             merge = argmax
-        return Scorer(
-            rows,
-            np.zeros(0, np.int64),
-            float("-inf"),
-            partial(self._embed, members=members),
-            partial(self._score, members=heads, rows=rows, merge=merge),
-        )
+        return Parts(rows, members, heads, merge)
 
     def _embed(self, inputs: Any, encoder: Encode | None, members: Sequence[Mapping[str, Any]]) -> Floats:
         """Features of shape (n, K), or (n, tasks, K) where every task adapts the encoder."""

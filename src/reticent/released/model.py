@@ -18,7 +18,7 @@ Scores = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 Encode = Callable[[Any], Floats]
 
-_MOST_SCORES = 100_000
+MOST_SCORES = 100_000
 _CHUNK = 4096
 
 
@@ -102,7 +102,7 @@ class Model:
 
     def scores(self, inputs: Any, encoder: Encode | None) -> Scores:
         """Returns one score per example and known label."""
-        if len(self.labels) > _MOST_SCORES:
+        if len(self.labels) > MOST_SCORES:
             raise errors.InvalidValue(
                 f"Scores of {len(self.labels):,} labels would not fit. Use predict_top_k for the best few."
             )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,15 @@ from reticent.released.release import Release
 from reticent.released.standing import standing
 
 _COMBINATIONS = {"by_evidence": by_evidence, "rank_one": denoise.rank_one, "total": denoise.total}
+
+
+class Directions(NamedTuple):
+    """What noisy sums become: labels that may win and those that were learned beside them, weights, and the centre."""
+
+    rows: npt.NDArray[np.int64]
+    rest: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float32]
+    centre: npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -42,13 +51,19 @@ class Sums:
 
         Where not every label has blocks, as in huge spaces, only those that stand out are combined.
         """
+        found = self.directions(releases, labels)
+        score = partial(_products, weights=found.weights, centre=found.centre)
+        return Scorer(found.rows, found.rest, 0.0, features_of, score, _has_direction)
+
+    def directions(self, releases: Sequence[Release], labels: LabelSpace) -> "Directions":
+        """Returns what the classifier is made of, once: one weight vector for each label that may win."""
         learned = learned_rows(releases)
         rows = learned if len(learned) == len(labels) else standing(releases, len(labels))
         weights = self._weights(releases, rows, labels)
         able = np.any(weights != 0, axis=1)
         centre = centre_of(releases[-1], weights.shape[1]) if len(rows) else np.zeros(0, np.float32)
-        score = partial(_products, weights=np.ascontiguousarray(weights[able]), centre=centre)
-        return Scorer(rows[able], np.setdiff1d(learned, rows[able]), 0.0, features_of, score, _has_direction)
+        rest = np.setdiff1d(learned, rows[able])
+        return Directions(rows[able], rest, np.ascontiguousarray(weights[able]), centre)
 
     def _weights(
         self, releases: Sequence[Release], rows: npt.NDArray[np.int64], labels: LabelSpace
