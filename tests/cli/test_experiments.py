@@ -267,6 +267,19 @@ def test_the_report_of_a_model_needs_no_encoder(tmp_path, encoder):
     assert "secret name" not in text
 
 
+def test_sign_off_is_written_beside_the_statement(started, tmp_path):
+    done = reticent("report", started / "model", "--sign-off")
+    file = started / "model" / "sign-off.html"
+    assert done.stdout == f"Wrote {file}.\n"
+    assert "<h1>Privacy sign-off: model</h1>" in file.read_text()
+    assert (started / "model" / "privacy_statement.txt").exists()
+    assert not (started / "model" / "report.html").exists()
+    assert reticent("report", started / "model", "--sign-off", "--out", tmp_path / "s.html").returncode == 0
+    assert (tmp_path / "s.html").read_text() == file.read_text()
+    sentence = refused(reticent("report", tmp_path / "nothing", "--sign-off"))
+    assert sentence.endswith("nothing holds no model.")
+
+
 def test_the_report_of_a_model_loads_no_experiments(started):
     code = "import sys; from reticent.cli.experiments import report; from pathlib import Path; "
     code += "report(Path(sys.argv[1]), None); print(*sys.modules, sep='\\n')"

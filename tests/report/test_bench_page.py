@@ -189,7 +189,7 @@ def test_drop_curves_of_one_mechanism_share_a_plot():
 
 def test_seeded_runs_say_so(text):
     assert "NOT PRIVATE" in text
-    assert "joint Gaussian (noise multiplier 4.219" in text
+    assert "labels and sums, noise 4.2" in text
 
 
 def test_two_thousand_runs_make_a_page_of_reasonable_size():

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -30,7 +31,7 @@ def test_model_page_shows_releases_and_ledger():
     assert "<h1>A &amp; B</h1>" in text
     assert "2 release(s); 3 label(s) known" in text
     assert "april &lt;b&gt;" in text
-    assert "joint Gaussian (noise multiplier" in text
+    assert "labels and sums, noise" in text
     assert "Privacy statement" in text
     assert " × 3" in text
     assert "NOT PRIVATE" not in text
@@ -46,8 +47,8 @@ def test_public_labels_are_known_from_the_start():
     model.learn_task(np.eye(2), ["a", "b"], name="first")
     model.extend_labels(["c"])
     text = page_of(model)
-    assert '<td>first</td><td class="number">2</td>' in text
-    assert '<td>public labels</td><td class="number">3</td>' in text
+    assert re.search(r"first</td><td[^>]*>2</td>", text)
+    assert re.search(r"public labels</td><td[^>]*>3</td>", text)
 
 
 def test_model_page_marks_seeded_noise():
@@ -67,13 +68,34 @@ def test_model_page_loads_no_package_that_holds_data():
     assert not {name.split(".")[1] for name in more if name.startswith("reticent.")} & {"lab", "gate", "sensitive"}
 
 
+def test_model_page_begins_with_what_is_claimed_and_under_which_condition():
+    model = trained()
+    body = page_of(model).split("</h1>")[1].lstrip()
+    assert body.startswith('<p class="takeaway">One person has lost at most epsilon ')
+    assert body.index(f"if {model.statement().condition}.") < body.index("</p>")
+    for fact in ("Model id (ledger)", "Last hash of the ledger", "Written by"):
+        assert f"<dt>{fact}</dt>" in body
+
+
+def test_figures_of_a_model_show_labels_and_prices_beside_the_budget():
+    text = page_of(trained())
+    labels, prices = re.findall(r"<figure.*?</figure>", text, flags=re.DOTALL)
+    assert "labels known against after release" in labels
+    assert "labels known, after march: 3" in labels
+    assert "epsilon of a spend alone against spend" in prices
+    assert "budget: epsilon 4" in prices
+    assert text.count("<figure") == 2
+    assert "<figure" not in model_page("A model", releases=[], known=[], statement=Statement(budget=BUDGET, spends=()))
+
+
 def test_page_looks_right_in_a_browser(tab, tmp_path):
     file = tmp_path / "model.html"
     file.write_text(page_of(trained()), encoding="utf-8")
-    tab.screen(width=400, dark=True)
-    tab.open(file)
-    assert tab.said == []
-    assert tab.run("document.documentElement.scrollWidth") <= 400
+    for dark in (False, True):
+        tab.screen(width=375, dark=dark)
+        tab.open(file)
+        assert tab.said == []
+        assert tab.run("document.documentElement.scrollWidth") <= 375
 
 
 def test_hostile_names_are_shown_escaped():

@@ -230,13 +230,18 @@ def bench(
 
 def report(
     folder: Annotated[Path, typer.Argument(help="A results folder of bench, or a model directory.")],
-    out: Annotated[Path | None, typer.Option(help="The file to write; report.html in the folder by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write; report.html or sign-off.html in the folder by default.")
+    ] = None,
+    sign_off: Annotated[
+        bool, typer.Option("--sign-off", help="Of a model: the page that a privacy officer signs, on two sheets.")
+    ] = False,
 ) -> None:
     """Write one self-contained HTML page: results of a benchmark, or releases and ledger of a model.
 
     Beside the page of a model its privacy statement is written too, as text and as JSON.
 
-    Example: `reticent report results/`
+    Example: `reticent report results/` or `reticent report model/ --sign-off`
     """
     from reticent.released import store
     from reticent.released.contents import refuse_own
@@ -245,12 +250,14 @@ def report(
     if out is not None:
         refuse_own(out)
     if any((folder / name).exists() for name in (store.MANIFEST, FILE_NAME)):
-        text, statement = _model_page(folder)
+        text, statement = _model_page(folder, sign_off=sign_off)
+    elif sign_off:
+        raise errors.InvalidValue(f"Expected a model directory for --sign-off; {folder} holds no model.")
     else:
         from reticent.lab.bench import pages
 
         text, statement = pages.report(folder), None
-    file = folder / "report.html" if out is None else out
+    file = folder / ("sign-off.html" if sign_off else "report.html") if out is None else out
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -262,16 +269,20 @@ def report(
     tell(f"Wrote {file}.")
 
 
-def _model_page(folder: Path) -> "tuple[str, Statement]":
+def _model_page(folder: Path, *, sign_off: bool) -> "tuple[str, Statement]":
     """Returns the page of a model directory, read without its encoder and its learner, and its statement."""
     from reticent.directory import Directory
     from reticent.released.sums import Sums
     from reticent.report.model_page import model_page
+    from reticent.report.sign_off import sign_off_page
 
     directory = Directory.open(folder, rule=Sums())  # nothing is predicted: any rule will do
     model, statement = directory.model, directory.statement()
-    page = model_page("A model", releases=model.releases, known=model.labels.labels, statement=statement)
-    return page, statement
+    known = model.labels.labels
+    if sign_off:
+        return sign_off_page(statement, releases=len(model.releases), labels=len(known)), statement
+    title = f"Model {statement.name}" if statement.name else "A model"
+    return model_page(title, releases=model.releases, known=known, statement=statement), statement
 
 
 def _command() -> str:

@@ -12,7 +12,7 @@ from reticent.privacy.statement import NOT_PRIVATE, ORDERS_SHOWN, Spend, Stateme
 
 WIDTH = 79
 _KEY = 12  # columns before what a line says
-_OUTSIDE = (
+OUTSIDE = (
     "running time, memory use, who may read the raw data, and anything that was fitted to these data before they came "
     "here (scalers, vectorizers, encoders, lists of labels or names)"
 )
@@ -52,7 +52,7 @@ def _about(statement: Statement) -> list[str]:
         *(_line("Head", statement.head) if statement.head else []),
         *_line("Private", private if statement.spends else "nothing was drawn yet"),
         *_line("Tuning", "; ".join(tuned) or "none is recorded"),
-        *_line("Not covered", _OUTSIDE),
+        *_line("Not covered", OUTSIDE),
     ]
 
 

@@ -17,13 +17,14 @@ _SCRIPT = (_FILES / "page.js").read_text(encoding="utf-8")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src '{}'"
 
 
-def page(title: str, parts: Iterable[str], *, interactive: bool = False) -> str:
+def page(title: str, parts: Iterable[str], *, interactive: bool = False, kind: str = "") -> str:
     """Returns a whole page from parts that are HTML already.
 
     Args:
         title: Plain text.
         parts: HTML, from the functions below.
         interactive: Whether legends, filters and values under the pointer are to work.
+        kind: Its class, for a page that is set in its own way.
 
     >>> page("A & B", [paragraph("x < y")]).count("&lt;")
     1
@@ -35,7 +36,7 @@ def page(title: str, parts: Iterable[str], *, interactive: bool = False) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(title)}</title><style>{CHART_STYLE}{PAGE_STYLE}</style></head>\n"
-        f"<body><h1>{html.escape(title)}</h1>\n"
+        f"<body{_class(kind)}><h1>{html.escape(title)}</h1>\n"
         + "\n".join(parts)
         + (f"\n<script>{_SCRIPT}</script>" if interactive else "")
         + "\n</body></html>\n"
@@ -55,6 +56,26 @@ def paragraph(text: str, *, kind: str = "") -> str:
 def preformatted(text: str) -> str:
     """Returns text unchanged, in fixed width."""
     return f"<pre>{html.escape(text)}</pre>"
+
+
+def facts(pairs: Mapping[str, str]) -> str:
+    """Returns facts with their names, as a list of terms.
+
+    >>> facts({"Model": "a & b"})
+    '<dl><dt>Model</dt><dd>a &amp; b</dd></dl>'
+    """
+    listed = (f"<dt>{html.escape(name)}</dt><dd>{html.escape(names.shown(said))}</dd>" for name, said in pairs.items())
+    return f"<dl>{''.join(listed)}</dl>"
+
+
+def checklist(sentences: Iterable[str]) -> str:
+    """Returns sentences to tick off on paper.
+
+    >>> checklist(["It is so."])
+    '<ul class="check"><li>It is so.</li></ul>'
+    """
+    items = "".join(f"<li>{html.escape(names.shown(sentence))}</li>" for sentence in sentences)
+    return f'<ul class="check">{items}</ul>'
 
 
 def section(title: str, parts: Iterable[str]) -> str:

@@ -1,34 +1,35 @@
-"""What was spent, for pages: events in words, a ledger as a table, a statement as text."""
+"""What was spent, for pages: events in words, and a ledger as a table."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from reticent import errors
+from reticent.privacy import event_words, events
 from reticent.privacy.rounding import rounded_up
 from reticent.report import page
 
 
-def in_words(event: Mapping[str, Any]) -> str:
-    """Returns an event's JSON in words.
+def in_words(event: object) -> str:
+    """Returns an event's JSON in words; one that this version does not know is named as such.
 
-    >>> in_words({"kind": "JointGaussian", "noise_multiplier": 4.25, "threshold": 17.0, "examples_per_person": 1})
-    'joint Gaussian (noise multiplier 4.25, threshold 17, examples per person 1)'
+    >>> in_words({"kind": "Gaussian", "noise_multiplier": 4.25}), in_words({"kind": "Later"})
+    ('sums, noise 4.2500', 'an event that this version does not know')
     """
-    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(event.get("kind", "event")))
-    words = " ".join(word if word in ("Gaussian", "Laplace") else word.lower() for word in kind.split())
-    facts = [_fact(field, value) for field, value in event.items() if field != "kind"]
-    return f"{words} ({', '.join(facts)})" if facts else words
+    try:
+        return event_words.in_words(events.from_json(event))
+    except errors.ReticentError:
+        return "an event that this version does not know"
 
 
 def ledger(rows: Iterable[Mapping[str, Any]]) -> str:
     """Returns the spends of a ledger as a table; the rows are those of `Statement.json()`."""
     return page.table(
-        ["row", "task", "event", "epsilon alone", "private", "remarks"],
+        ["row", "task", "what was drawn", "epsilon alone", "private", "remarks"],
         [
             (
                 row.get("row", ""),
                 row.get("task", ""),
-                in_words(row.get("event") or {}),
+                in_words(row.get("event")),
                 rounded_up(row.get("epsilon")),
                 "yes" if row.get("private") else "NOT PRIVATE",
                 _remarks(row),
@@ -36,15 +37,6 @@ def ledger(rows: Iterable[Mapping[str, Any]]) -> str:
             for row in rows
         ],
     )
-
-
-def _fact(field: str, value: object) -> str:
-    label = field.replace("_", " ")
-    if isinstance(value, Mapping):
-        return f"{label}: {in_words(value)}"
-    if isinstance(value, list | tuple):
-        return f"{label}: " + "; ".join(in_words(part) for part in value)
-    return f"{label} {value:.6g}" if isinstance(value, float) else f"{label} {value}"
 
 
 def _remarks(row: Mapping[str, Any]) -> str:

@@ -1,0 +1,126 @@
+"""The page that a privacy officer signs."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import reticent as rt
+from reticent.privacy import events
+from reticent.privacy.statement import UNCOVERED, Act, Spend, Statement
+from reticent.report import sign_off
+from reticent.report.sign_off import sign_off_page
+
+BUDGET = rt.Budget(epsilon=1.0, delta=1e-5)
+EVENT = events.Gaussian(noise_multiplier=8.0)
+
+
+def spend(row: int, task: str, **more: object) -> Spend:
+    facts = {"at": "2026-11-17T18:00:00+00:00", "event": EVENT, "private": True, "published": True, **more}
+    return Spend(row=row, task=task, **facts)  # type: ignore[arg-type]
+
+
+def stated(*spends: Spend, **more: object) -> Statement:
+    facts = {"identity": "1df096d6e30f87ca8001b90f6b3ac732", "head": "98abf44a" * 8, "name": "diagnoses", **more}
+    return Statement(budget=BUDGET, spends=spends, **facts)  # type: ignore[arg-type]
+
+
+def page_of(statement: Statement) -> str:
+    return sign_off_page(statement, releases=len(statement.spends), labels=3)
+
+
+def rows(text: str) -> list[list[str]]:
+    section = text[text.index('<section id="tasks">') :]
+    found = re.findall(r"<tr>(.*?)</tr>", section[: section.index("</section>")])
+    return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in found[1:]]
+
+
+def test_sign_off_says_everything(tmp_path):
+    model = rt.ContinualClassifier(budget=rt.Budget(epsilon=4.0, delta=1e-5), path=tmp_path / "diagnoses")
+    for month in ("march", "april <b>"):
+        model.learn_task(np.repeat(np.eye(3), 400, axis=0), np.repeat(["rare-a", "rare-b", "rare-c"], 400), name=month)
+    statement = model.statement()
+    text = sign_off_page(statement, releases=len(model.releases), labels=len(model.classes_))
+    assert "<h1>Privacy sign-off: diagnoses</h1>" in text
+    assert statement.identity is not None
+    assert statement.head is not None
+    for said in (statement.identity, statement.head, statement.software, statement.condition, *statement.assumptions()):
+        assert said in text
+    assert [row[0] for row in rows(text)] == ["march", "april &lt;b&gt;"]
+    assert all(signer in text for signer in sign_off.SIGNERS)
+    assert "Outside the guarantee: " in text
+    assert "2 release(s); 3 label(s) are known" in text
+    assert "rare-" not in text
+    assert "<script" not in text
+
+
+def test_the_claim_never_stands_without_its_condition():
+    text = page_of(stated(spend(2, "march")))
+    assert text.count("has lost at most") == text.count(f"if {stated(spend(2, 'march')).condition}.") == 1
+
+
+def test_what_is_not_private_or_not_covered_is_said():
+    assert "Do not publish these releases" not in page_of(stated(spend(2, "march")))
+    seeded = stated(spend(2, "march", private=False), acts=(Act(row=3, at="", text=f"{UNCOVERED}: by hand"),))
+    text = page_of(seeded)
+    assert "Do not publish these releases" in text
+    assert f"NOT COVERED: {UNCOVERED}: by hand" in text
+    assert rows(text)[0][5].startswith("NOT PRIVATE")
+
+
+def test_a_task_with_several_spends_costs_what_they_cost_together():
+    one, both = stated(spend(2, "march")), stated(spend(2, "march"), spend(4, "march"))
+    alone, together = (float(rows(page_of(statement))[0][3]) for statement in (one, both))
+    assert alone < together
+    assert together >= both.epsilon - 1e-9
+    assert len(rows(page_of(both))) == 1
+
+
+def test_voided_spends_do_not_count_and_are_shown():
+    text = page_of(stated(spend(2, "march", published=False, voided="killed <i>"), spend(4, "april")))
+    assert rows(text)[0][2:] == ["nothing that counts", "-", "", "not published; row 2 voided: killed &lt;i&gt;"]
+    assert rows(text)[1][5] == "published"
+
+
+def many(count: int, **more: object) -> Statement:
+    return stated(*(spend(2 * k, f"month {k}", **more) for k in range(1, count + 1)))
+
+
+def test_many_tasks_that_cost_the_same_share_a_row():
+    assert len(rows(page_of(many(sign_off.MOST_ROWS)))) == sign_off.MOST_ROWS
+    found = many(60)
+    assert [row[0] for row in rows(page_of(found))] == ["month 1 to month 60 (60 tasks)"]
+    other = [replace(s, event=events.Gaussian(noise_multiplier=9.0)) if s.row == 40 else s for s in found.spends]
+    names = [row[0] for row in rows(page_of(replace(found, spends=other)))]
+    assert names == ["month 1 to month 19 (19 tasks)", "month 20", "month 21 to month 60 (40 tasks)"]
+
+
+def sheets(tab, tmp_path, statement: Statement) -> int:
+    file = tmp_path / "sign-off.html"
+    file.write_text(page_of(statement), encoding="utf-8")
+    tab.screen(media="print", width=800, dark=True)
+    tab.open(file)
+    assert tab.said == []
+    assert tab.requested == [file.as_uri()]
+    return len(re.findall(rb"/Type\s*/Page\b(?!s)", tab.pdf()))
+
+
+@pytest.mark.parametrize("count", [0, 1, sign_off.MOST_ROWS, 60])
+def test_sign_off_fits_two_sheets(tab, tmp_path, count):
+    assert 1 <= sheets(tab, tmp_path, many(count)) <= 2
+
+
+def test_sixty_rows_would_not_fit_two_sheets(tab, tmp_path, monkeypatch):
+    """So that the test above can fail."""
+    monkeypatch.setattr(sign_off, "MOST_ROWS", 1_000)
+    assert sheets(tab, tmp_path, many(60)) > 2
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_sign_off_fits_a_phone(tab, tmp_path, dark):
+    file = tmp_path / "sign-off.html"
+    file.write_text(page_of(many(3, voided="a reason " * 30)), encoding="utf-8")
+    tab.screen(width=375, dark=dark)
+    tab.open(file)
+    assert tab.run("document.documentElement.scrollWidth") <= 375
