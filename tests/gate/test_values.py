@@ -4,7 +4,9 @@ import dataclasses
 
 import pytest
 
-from reticent.gate import grid, label_sums, mechanisms, sparse, step
+import reticent.gate
+from reticent.gate import epochs, grid, label_sums, mechanisms, remembered, sparse, step, vault
+from tests.frozen import dataclasses_of
 
 VALUES = (
     grid.Rows,
@@ -23,6 +25,12 @@ VALUES = (
     step.Factors,
     step.Block,
     step.NoisySteps,
+    remembered.Entry,
+    remembered.StreamSums,
+    remembered.RememberedRows,
+    remembered.RememberedSums,
+    epochs.Kept,
+    vault.About,
 )
 
 
@@ -33,3 +41,7 @@ def test_values_of_the_gate_are_frozen(kind):
     for name in (*(field.name for field in dataclasses.fields(kind)), "other"):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(value, name, None)
+
+
+def test_all_values_of_the_gate_are_listed():
+    assert dataclasses_of(reticent.gate) == set(VALUES)

@@ -4,8 +4,10 @@ import dataclasses
 
 import pytest
 
-from reticent.privacy import events, planning, pld, profiles, renyi, statement
+import reticent.privacy
+from reticent.privacy import correlation, events, memory_plan, planning, pld, profiles, renyi, statement
 from reticent.privacy.selection import binary_test, gaussian_counts, laplace, optimal, truncated_geometric
+from tests.frozen import dataclasses_of
 
 EVENTS = (
     events.Gaussian,
@@ -20,6 +22,7 @@ EVENTS = (
     events.LabelCounts,
     events.LabelledTraining,
     events.PrivateSelection,
+    events.Remembered,
 )
 OTHERS = (
     events.Event,
@@ -42,8 +45,20 @@ OTHERS = (
     profiles.OneSelection,
     profiles.Selections,
     renyi.Bound,
+    correlation.Correlation,
+    planning.ClassPlan,
 )
-SHOWN = (planning.ClassPlan, planning.Plan, planning.TrainingPlan, statement.Spend, statement.Act, statement.Statement)
+SHOWN = (
+    planning.Plan,
+    planning.TrainingPlan,
+    memory_plan.Returning,
+    memory_plan.BecomesKnown,
+    memory_plan.MemoryPlan,
+    statement.Spend,
+    statement.Act,
+    statement.EpochCost,
+    statement.Statement,
+)
 
 
 @pytest.mark.parametrize("kind", [*EVENTS, *OTHERS, *SHOWN], ids=lambda kind: kind.__name__)
@@ -55,7 +70,11 @@ def test_values_of_privacy_are_frozen(kind):
             setattr(value, name, 1)
 
 
-@pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.__name__)
+def test_all_values_of_privacy_are_listed():
+    assert dataclasses_of(reticent.privacy) == {*EVENTS, *OTHERS, *SHOWN}
+
+
+@pytest.mark.parametrize("kind", [*EVENTS, *SHOWN], ids=lambda kind: kind.__name__)
 def test_events_are_made_by_name_alone(kind):
     """Two numbers in the wrong order would be another cost."""
     assert all(field.kw_only for field in dataclasses.fields(kind))

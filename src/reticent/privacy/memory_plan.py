@@ -107,7 +107,7 @@ def memory_plan(
     event = accounting.remembered(budget, epoch=1, eighths=epoch.eighths, horizon=epoch.horizon)
     alone = accounting.gaussian_sigma(budget)
     times = sorted({t for t in _TIMES if t < tasks} | {tasks})
-    gathers = budget.tasks_per_person == budget.examples_per_person == 1 and budget.delta > 0
+    gathers = budget.tasks_per_person == budget.examples_per_person == 1
     gathers &= budget.adjacency is Adjacency.ADD_OR_REMOVE_ONE
     sizes = [errors.whole("class size", size, at_least=1) for size in class_sizes or DEFAULT_SIZES]
     return MemoryPlan(

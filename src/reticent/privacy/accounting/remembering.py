@@ -10,7 +10,7 @@ from reticent import errors
 from reticent.budget import Adjacency, Budget
 from reticent.privacy import correlation, events
 from reticent.privacy.accounting.calibration import gaussian_sigma
-from reticent.privacy.accounting.costs import refuse_fewer_examples, split, within
+from reticent.privacy.accounting.costs import split, within
 from reticent.privacy.events import Event, Remembered
 
 # Part of delta that is kept for labels that one example makes known; it costs 0.3 % of noise.
@@ -70,7 +70,6 @@ def remembered(
         count_weight=count_weight,
         deviations=deviations,
     )
-    refuse_fewer_examples(event, budget)
     if not within(event, budget):
         raise AssertionError("Calibration overspent its budget. Please report this as a bug.")
     return event
