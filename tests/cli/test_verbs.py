@@ -12,6 +12,8 @@ from tests.cli.command import reticent
 VERBS = [
     ["upgrade"],
     ["plan"],
+    ["compare"],
+    ["tune"],
     ["init"],
     ["learn"],
     ["predict"],
@@ -24,6 +26,8 @@ VERBS = [
     ["demo"],
     ["bench"],
     ["report"],
+    ["export"],
+    ["serve"],
 ]
 
 

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from reticent import errors, names
-from reticent.cli import answers, experiments, ledger_verbs, models, plans, shipping, vault_verbs
+from reticent.cli import answers, experiments, ledger_verbs, models, plans, rehearsals, shipping, vault_verbs
 
 app = typer.Typer(
     name="reticent",
@@ -31,6 +31,8 @@ app.add_typer(vault, name="vault")
 VERBS: tuple[Callable[..., None], ...] = (
     experiments.demo,
     plans.plan,
+    rehearsals.compare,
+    rehearsals.tune,
     models.init,
     models.learn,
     answers.predict,

@@ -1,5 +1,6 @@
 """What verbs are given: models, encoders, examples, memory and names of tasks, from words of the command line."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,23 @@ def encoder_of(name: str) -> Any:
     from reticent import encoders
 
     return encoders.named(name, own=True)
+
+
+def learner_of(name: str, *, task_size: int | None = None) -> Any:
+    """Returns the learner of a name, of a .json file that tune wrote, or the user's own as module:object."""
+    from reticent.sensitive import learners
+
+    if not name.endswith(".json"):
+        return learners.named(name, task_size=task_size)
+    try:
+        stored = json.loads(Path(name).read_text(encoding="utf-8"))
+        if isinstance(stored, dict) and "kind" in stored:
+            return learners.from_json(stored)
+    except OSError as error:
+        raise errors.InvalidValue(f"Cannot read {name}: {error.strerror}.") from error
+    except ValueError:
+        pass
+    raise errors.InvalidValue(f"Expected a learner that reticent tune wrote in {name}.")
 
 
 def memory_of(vault: Path | None, horizon: int | None, recurring: bool | None) -> "Memory | None":
@@ -32,11 +50,7 @@ def loaded(folder: Path, encoder: str | None, learner: str | None, vault: Path |
     """Loads a model; code and weights that are not stored are named again by the user."""
     from reticent.classifier import load
 
-    own = None
-    if learner is not None:
-        from reticent.sensitive import learners
-
-        own = learners.named(learner)
+    own = None if learner is None else learner_of(learner)
     return load(folder, encoder=None if encoder is None else encoder_of(encoder), learner=own, vault=vault)
 
 

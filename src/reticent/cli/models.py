@@ -8,7 +8,7 @@ import typer
 
 from reticent import errors
 from reticent.cli import ledger_verbs, person_options
-from reticent.cli.inputs import encoder_of, labelled, loaded, memory_of, task_name
+from reticent.cli.inputs import encoder_of, labelled, learner_of, loaded, memory_of, task_name
 from reticent.cli.options import (
     Again,
     AsJson,
@@ -71,7 +71,8 @@ def init(
         typer.Option(
             help="What is released of a task: cosine (one noisy sum for each label; the default, best for small "
             "classes), peft (trains a head on each task with DP-SGD; for large classes, see plan --learner peft), "
-            "the paper's cosine-paper and peft-paper, or your own as module:object, which runs the module's code.",
+            "the paper's cosine-paper and peft-paper, a .json file that tune wrote, or your own as module:object, "
+            "which runs the module's code.",
             autocompletion=starting_with(_learners),
         ),
     ] = "cosine",
@@ -91,7 +92,6 @@ def init(
     from reticent.label_names import read_names
     from reticent.labels import Taxonomy
     from reticent.policies import PublicLabels, ReleasedLabels
-    from reticent.sensitive import learners
 
     if labels is not None and (released or class_size is not None):
         raise errors.InvalidValue(
@@ -99,7 +99,7 @@ def init(
         )
     if taxonomy is not None and labels is None:
         raise errors.InvalidValue("Expected --labels FILE with --taxonomy.")
-    chosen = learners.named(learner, task_size=task_size)
+    chosen = learner_of(learner, task_size=task_size)
     budget = person_options.budget(epsilon, delta, tasks_per_person, examples_per_person, replace_one)
     if labels is not None:
         remap = None if taxonomy is None else Taxonomy.from_csv(taxonomy)

@@ -1,8 +1,9 @@
 """The verb plan: what a budget buys."""
 
+import dataclasses
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -10,15 +11,47 @@ from reticent import errors
 from reticent.budget import Budget
 from reticent.cli import person_options
 from reticent.cli.inputs import memory_of
-from reticent.cli.options import AsJson, Delta, Epsilon, Horizon, Plot, Recurring, TaskSize, console, starting_with
+from reticent.cli.options import AsJson, Horizon, Plot, Recurring, TaskSize, console, starting_with
 from reticent.privacy import planning
+from reticent.privacy.backwards import CHANCE, budget_to_release
+from reticent.privacy.count_weights import default_count_weight
+from reticent.privacy.rounding import exact
+
+if TYPE_CHECKING:
+    from reticent.privacy.expected import Expected
+
+STANDARD_OUTPUT = Path("-")
+_ABOUT_GUESSES = (
+    "A guess from another data set, no promise: all classes of one size, each in one of ten tasks, labels without "
+    "names. Released: a label that is not released is never right. For a public sample of your own: reticent compare."
+)
 
 
 def plan(
-    epsilon: Epsilon,
-    delta: Delta,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy loss of one person over the whole stream; or give --release.")
+    ] = None,
+    delta: Annotated[
+        float,
+        typer.Option(help="Chance that epsilon does not hold: take it far below one over the number of persons."),
+    ] = 1e-5,
     class_size: Annotated[
         list[int] | None, typer.Option(help="Examples of a class in a task; may be given several times.")
+    ] = None,
+    release: Annotated[
+        int | None,
+        typer.Option(help="Plan backwards: find the epsilon at which classes of so many examples are released."),
+    ] = None,
+    chance: Annotated[
+        float | None, typer.Option(help="With --release: with which probability they are to be released; 0.99.")
+    ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            help="Also guess accuracy, from a curve measured on a public data set of similar shape: clinc150 (short "
+            "texts), icd10cm-blocks (diagnoses) or cifar100-features (images).",
+            autocompletion=starting_with(lambda: _shapes()),
+        ),
     ] = None,
     mechanism: Annotated[
         str,
@@ -47,46 +80,75 @@ def plan(
     horizon: Horizon = None,
     recurring: Recurring = None,
     plot: Plot = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Also write an interactive page with sliders, one file that needs no network; - prints it."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what a budget buys, before any data exists.
 
-    Noise, thresholds, and which classes will be released, for every label mechanism.
+    Noise, thresholds, and which classes will be released, for every label mechanism. Or backwards: which epsilon
+    releases classes of a size.
 
-    Example: `reticent plan --epsilon 1 --delta 1e-5 --class-size 100 --tasks 12`
+    Example: `reticent plan --epsilon 1 --delta 1e-5 --class-size 100 --tasks 12` or
+    `reticent plan --release 50 --class-size 40 --tasks 12 --like clinc150`
     """
-    budget = person_options.budget(epsilon, delta, tasks_per_person, examples_per_person, replace_one)
+    if (epsilon is None) == (release is None):
+        raise errors.InvalidValue("Expected --epsilon E, or --release N to find it.")
+    if chance is not None and release is None:
+        raise errors.InvalidValue("Expected --release N with --chance.")
     errors.whole("tasks", tasks, at_least=1)
     if 1 < tasks < tasks_per_person:
         raise errors.InvalidValue(f"Expected tasks-per-person <= tasks, got {tasks_per_person} > {tasks}.")
     if learner not in ("cosine", "peft"):
         raise errors.InvalidValue(f"Expected a learner out of cosine, peft; got {learner}.")
-    sizes = class_size or [100]
+    given = 1.0 if epsilon is None else epsilon
+    budget = person_options.budget(given, delta, tasks_per_person, examples_per_person, replace_one)
+    part, asked, wanted = _share(share), tuple(class_size or ()), CHANCE if chance is None else chance
+    if release is not None:
+        budget = _backwards(budget, release, wanted, mechanism, part, count_weight)
+        asked = tuple(dict.fromkeys((release, *asked)))
+        if count_weight is None:  # what a model takes that is told no class size
+            count_weight = default_count_weight(budget)
+    sizes = asked or (100,)
     training = planning.training_plan(budget, class_size=min(sizes), task_size=task_size) if learner == "peft" else None
-    part = _share(share)
-    settings: dict[str, Any] = {"class_sizes": class_size or (), "share": part, "count_weight": count_weight}
+    settings: dict[str, Any] = {"class_sizes": asked, "share": part, "count_weight": count_weight}
     chosen = planning.plan(budget, mechanism=mechanism, **settings)
+    guesses = [] if like is None else _guesses(budget, like, sizes[0], mechanism, part, count_weight)
     kept = memory_of(Path("vault") if memory else None, horizon, recurring)
     remembered = None
     if kept is not None:
         from reticent.privacy.memory_plan import memory_plan
 
-        remembered = memory_plan(budget, kept, tasks=tasks, class_sizes=class_size or (), count_weight=count_weight)
+        remembered = memory_plan(budget, kept, tasks=tasks, class_sizes=asked, count_weight=count_weight)
     if plot is not None:
         _plot_plan(plot, budget, chosen)
+    if html is not None:
+        _write_page(html, budget, size=sizes[0], tasks=tasks, like=like)
+        if html == STANDARD_OUTPUT:
+            return
     if as_json:
         facts = chosen.json() if training is None else {**chosen.json(), "training": training.json()}
         facts |= {} if remembered is None else {"memory": remembered.json()}
+        facts |= {} if release is None else {"release": {"class_size": release, "chance": wanted}}
+        facts |= {} if like is None else {"like": {"data": like, "expected": [guess.json() for guess in guesses]}}
         typer.echo(json.dumps(facts, indent=2))
         return
-    from reticent.report.terminal import plan_notes, plan_tables, training_table
+    from reticent.report.terminal import expected_table, plan_notes, plan_tables, training_table
 
     plans = [planning.plan(budget, mechanism=name, **settings) for name in planning.MECHANISMS]
     terminal = console()
+    if release is not None:
+        found = f"Classes of {release} are released with probability {wanted:g} from epsilon {exact(budget.epsilon)} on"
+        terminal.print(f"{found}, at delta {exact(delta)}, in every task that has one.", markup=False, highlight=False)
     for table in plan_tables(plans):
         terminal.print(table)
-    for line in plan_notes(chosen, tasks, asked=bool(class_size)):
+    for line in (*plan_notes(chosen, tasks, asked=bool(class_size) and release is None), _assumed(budget)):
         terminal.print(line, markup=False, highlight=False)
+    if like is not None:
+        terminal.print(expected_table(guesses, data=like, size=sizes[0]))
+        terminal.print(_ABOUT_GUESSES, markup=False, highlight=False)
     if remembered is not None:
         from reticent.report.memory_tables import memory_lines
 
@@ -98,6 +160,43 @@ def plan(
         terminal.print("rt.compare(proxy, budget, tasks) simulates both on public data.", markup=False, highlight=False)
 
 
+def _shapes() -> tuple[str, ...]:
+    from reticent.privacy import expected
+
+    return expected.names()
+
+
+def _backwards(
+    budget: Budget, release: int, chance: float, mechanism: str, share: float | Literal["auto"], weight: float | None
+) -> Budget:
+    if share == "auto":
+        raise errors.InvalidValue("Expected a number for --share with --release: auto is found from epsilon.")
+    return budget_to_release(budget, release, chance=chance, mechanism=mechanism, share=share, count_weight=weight)
+
+
+def _guesses(
+    budget: Budget, like: str, size: int, mechanism: str, share: float | Literal["auto"], weight: float | None
+) -> "list[Expected]":
+    """Returns the accuracy to expect at some epsilons and at the budget's."""
+    from reticent.privacy import expected
+
+    curve = expected.like(like)
+    budgets = [dataclasses.replace(budget, epsilon=e) for e in sorted({*expected.EPSILONS, budget.epsilon})]
+    plans = [
+        planning.plan(b, mechanism=mechanism, class_sizes=[size], share=share, count_weight=weight) for b in budgets
+    ]
+    return [expected.expected(plan, curve) for plan in plans]
+
+
+def _assumed(budget: Budget) -> str:
+    """Says what the budget assumes of persons."""
+    tasks, examples = budget.tasks_per_person, budget.examples_per_person
+    return (
+        f"All this holds if one person is in at most {tasks} task{'s'[: tasks > 1]} with at most {examples} "
+        f"example{'s'[: examples > 1]} each (--tasks-per-person, --examples-per-person)."
+    )
+
+
 def _share(text: str) -> float | Literal["auto"]:
     if text == "auto":
         return "auto"
@@ -105,6 +204,21 @@ def _share(text: str) -> float | Literal["auto"]:
         return float(text)
     except ValueError:
         raise errors.InvalidValue(f"Expected share to be a number from 0 to 1, or auto, got {text}.") from None
+
+
+def _write_page(path: Path, budget: Budget, *, size: int, tasks: int, like: str | None) -> None:
+    from reticent.report.plan_page import plan_page
+
+    text = plan_page(budget, size=size, tasks=max(tasks, budget.tasks_per_person), like=like or "clinc150")
+    if path == STANDARD_OUTPUT:
+        typer.echo(text)
+        return
+    if path.suffix.lower() != ".html":
+        raise errors.InvalidValue(f"Expected a file that ends in .html, or - to print the page, got {path.name}.")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise errors.InvalidValue(f"Cannot write {path}: {error.strerror}.") from error
 
 
 def _plot_plan(path: Path, budget: Budget, chosen: planning.Plan) -> None:

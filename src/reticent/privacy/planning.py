@@ -190,18 +190,36 @@ def _chosen(
             count_weight = smallest_count_weight(budget, min(sizes)) if sizes else None
         joint = joint_gaussian(budget, default_count_weight(budget) if count_weight is None else count_weight)
         return joint, joint.noise_multiplier / math.sqrt(1 - joint.count_weight)
-    if mechanism not in BY_SHARE:
-        raise errors.InvalidValue(f"Expected a mechanism out of {', '.join(MECHANISMS)}, got {mechanism}.")
+    kind = _by_share(mechanism)
     if share == "auto":
         if not sizes:
             raise errors.InvalidValue("Expected a class size with share auto: which classes must be released?")
-        share = smallest_share(budget, BY_SHARE[mechanism], min(sizes)) or DEFAULT_SHARE
+        share = smallest_share(budget, kind, min(sizes)) or DEFAULT_SHARE
     share = errors.real("share", share, above=0, below=math.nextafter(1, 2))
-    labels = labels_by_share(budget, BY_SHARE[mechanism], share)
+    labels = labels_by_share(budget, kind, share)
     if share == 1:
         return labels, None
     rest = dataclasses.replace(budget, epsilon=budget.epsilon * (1 - share), delta=budget.delta * (1 - share))
     return labels, accounting.gaussian_sigma(rest)
+
+
+def label_event(
+    budget: Budget, mechanism: str, *, share: float, count_weight: float
+) -> events.LabelSelection | events.JointGaussian:
+    """Returns what one task spends on its labels: by a share of the budget, or beside the sums with a count weight.
+
+    >>> label_event(Budget(epsilon=1.0, delta=1e-5), "joint-gaussian", share=0.1, count_weight=0.18).count_weight
+    0.18
+    """
+    if mechanism == JOINT_GAUSSIAN:
+        return joint_gaussian(budget, count_weight)
+    return labels_by_share(budget, _by_share(mechanism), share)
+
+
+def _by_share(mechanism: str) -> type[events.LabelSelection]:
+    if mechanism not in BY_SHARE:
+        raise errors.InvalidValue(f"Expected a mechanism out of {', '.join(MECHANISMS)}, got {mechanism}.")
+    return BY_SHARE[mechanism]
 
 
 def joint_gaussian(budget: Budget, count_weight: float) -> events.JointGaussian:

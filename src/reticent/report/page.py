@@ -17,7 +17,15 @@ _SCRIPT = (_FILES / "page.js").read_text(encoding="utf-8")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src '{}'"
 
 
-def page(title: str, parts: Iterable[str], *, interactive: bool = False, kind: str = "") -> str:
+def page(
+    title: str,
+    parts: Iterable[str],
+    *,
+    interactive: bool = False,
+    kind: str = "",
+    script: str = "",
+    style: str = "",
+) -> str:
     """Returns a whole page from parts that are HTML already.
 
     Args:
@@ -25,20 +33,23 @@ def page(title: str, parts: Iterable[str], *, interactive: bool = False, kind: s
         parts: HTML, from the functions below.
         interactive: Whether legends, filters and values under the pointer are to work.
         kind: Its class, for a page that is set in its own way.
+        script: A script of its own.
+        style: Rules of its own.
 
     >>> page("A & B", [paragraph("x < y")]).count("&lt;")
     1
     """
-    digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
-    policy = _POLICY.format(f"sha256-{digest}" if interactive else "none")
+    script = (_SCRIPT if interactive else "") + script
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = _POLICY.format(f"sha256-{digest}" if script else "none")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{CHART_STYLE}{PAGE_STYLE}</style></head>\n"
+        f"<title>{html.escape(title)}</title><style>{CHART_STYLE}{PAGE_STYLE}{style}</style></head>\n"
         f"<body{_class(kind)}><h1>{html.escape(title)}</h1>\n"
         + "\n".join(parts)
-        + (f"\n<script>{_SCRIPT}</script>" if interactive else "")
+        + (f"\n<script>{script}</script>" if script else "")
         + "\n</body></html>\n"
     )
 
