@@ -253,6 +253,7 @@ def test_serving_loads_nothing_that_reads_private_data(model, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", SERVED, str(model.path)], capture_output=True, text=True, timeout=120, env=os.environ
     )
+    assert done.returncode == 0, done.stderr[-2000:]
     told = [line for line in done.stdout.splitlines() if line.startswith("[")]
     assert told, done.stderr[-2000:]
     labels, private, loaded = json.loads(told[0])

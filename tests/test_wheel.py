@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+MOST_MEGABYTES = 600
 
 pytestmark = pytest.mark.slow
 
@@ -52,6 +53,18 @@ def test_the_installed_command_plans(fresh, tmp_path):
     options = ["--epsilon", 1, "--delta", 1e-5, "--class-size", 100]
     shown = run(fresh / "reticent", "plan", *options, folder=tmp_path)
     assert "joint-gaussian" in shown
+
+
+def test_the_wheel_learns_and_predicts(fresh, tmp_path):
+    assert run(fresh / "python", ROOT / "tests" / "first_steps.py", "model", folder=tmp_path).split() == ["a", "b"]
+    assert "Privacy statement" in run(fresh / "reticent", "ledger", "model", folder=tmp_path)
+
+
+def test_a_core_install_stays_small(fresh):
+    """As docs/deploying.md says; pyarrow or torch would be noticed, and so would a second compiler."""
+    (packages,) = (fresh.parent / ("Lib" if os.name == "nt" else "lib")).rglob("site-packages")
+    size = sum(file.stat().st_size for file in packages.rglob("*") if file.is_file())
+    assert size < MOST_MEGABYTES << 20
 
 
 def test_the_wheel_has_its_data_files(fresh, tmp_path):

@@ -206,7 +206,14 @@ def app(model: "ContinualClassifier", *, limits: Limits | None = None) -> Any:
     return applications.Starlette(routes=routes, exception_handlers={exceptions.HTTPException: other})
 
 
-def run(model: "ContinualClassifier", *, host: str, port: int, limits: Limits | None = None) -> None:
+def run(
+    model: "ContinualClassifier",
+    *,
+    host: str,
+    port: int,
+    limits: Limits | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
     """Serves a model until it is interrupted. No request is logged.
 
     Args:
@@ -214,11 +221,19 @@ def run(model: "ContinualClassifier", *, host: str, port: int, limits: Limits | 
         host: The address to listen on.
         port: The port.
         limits: Of each request.
+        ready: Called once everything is loaded, just before it listens.
     """
     uvicorn = require("uvicorn", extra=EXTRA, what="Serving")
     limits = Limits() if limits is None else limits
     settings = {"access_log": False, "log_level": "error", "server_header": False, "timeout_keep_alive": 5}
-    uvicorn.run(app(model, limits=limits), host=host, port=port, limit_concurrency=4 * limits.waiting, **settings)
+    made = app(model, limits=limits)
+    ready()
+    try:
+        uvicorn.run(made, host=host, port=port, limit_concurrency=4 * limits.waiting, **settings)
+    except KeyboardInterrupt:
+        return
+    except SystemExit:  # uvicorn has said why
+        raise errors.ReticentError(f"Cannot listen on {host}, port {port}. Choose another with --port.") from None
 
 
 def _statement(model: "ContinualClassifier") -> dict[str, Any] | None:

@@ -1,6 +1,7 @@
 """Export and serve, as a user meets them."""
 
 import json
+import socket
 
 import numpy as np
 import pytest
@@ -45,3 +46,13 @@ def test_serve_refuses_in_one_line(folder, tmp_path):
     assert "Expected rows" in refused(reticent("serve", folder, "--rows", 0))
     assert "Expected seconds" in refused(reticent("serve", folder, "--seconds", -1))
     assert "No model at" in refused(reticent("serve", tmp_path))
+
+
+def test_a_port_that_is_taken_is_refused(folder):
+    pytest.importorskip("uvicorn", reason="reticent[serve]")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = reticent("serve", folder, "--port", taken.getsockname()[1])
+    assert done.returncode == 2
+    assert "Choose another with --port." in done.stderr

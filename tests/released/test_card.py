@@ -1,6 +1,7 @@
 """The model card: written from releases and ledger, renewed with each commit, and never in the way."""
 
 import os
+import shutil
 from collections.abc import Iterable
 from typing import Any
 
@@ -57,6 +58,25 @@ def test_cards_say_what_the_hub_reads(tmp_path):
     assert "differential-privacy" in about["tags"]
     assert "epsilon 2 at delta 1e-05" in text.replace("**", "")
     assert all(sentence in text for sentence in rt.load(tmp_path).statement().assumptions())
+
+
+def test_the_library_of_the_hub_reads_a_card(tmp_path):
+    hub = pytest.importorskip("huggingface_hub", reason="reads cards as the hub does; transformers brings it")
+    new(tmp_path).learn_task(X, Y, name="march")
+    read = hub.ModelCard.load(tmp_path / card.CARD)
+    assert read.data.library_name == "reticent"
+    assert read.text.lstrip().startswith("# A classifier")
+
+
+def test_a_copy_without_its_ledger_is_what_one_publishes(tmp_path):
+    """The recipe in docs/deploying.md."""
+    new(tmp_path / "model").learn_task(X, Y, name="march")
+    left_out = shutil.ignore_patterns("ledger.sqlite*", "writer.lock")
+    shutil.copytree(tmp_path / "model", tmp_path / "public", ignore=left_out)
+    public = rt.load(tmp_path / "public")
+    assert public.predict(np.eye(2, 4)).tolist() == rt.load(tmp_path / "model").predict(np.eye(2, 4)).tolist()
+    with pytest.raises(rt.LedgerError, match="can predict, but not learn"):
+        public.learn_task(X, Y, name="april")
 
 
 def test_a_card_of_seeded_noise_says_so(tmp_path):

@@ -70,5 +70,5 @@ def serve(
         tell("This model has learned nothing yet: every answer is UNKNOWN.")
     if not all(release.private for release in classifier.releases):
         tell("NOT PRIVATE: noise of this model was seeded, or something in it was published without privacy.")
-    tell(f"POST http://{host}:{port}/predict, GET /labels, /statement, /health. Stop with Ctrl-C.")
-    serving.run(classifier, host=host, port=port, limits=limits)
+    shown = f"POST http://{host}:{port}/predict, GET /labels, /statement, /health. Stop with Ctrl-C."
+    serving.run(classifier, host=host, port=port, limits=limits, ready=lambda: tell(shown))
