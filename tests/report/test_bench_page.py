@@ -243,6 +243,19 @@ def test_rows_that_were_not_run_are_folded_away():
     assert '<td>Nothing</td><td class="number">2</td><td>reticent bench blurry</td>' in text
 
 
+def test_a_table_of_several_specs_is_shown_once():
+    rows = [["1", "Cosine", "ours here, d", "50.0", "40.0"]]
+    several = [table("Same", rows, spec="blurry"), table("Same", rows, spec="quick"), table("Same", rows * 2)]
+    assert results_page("Results", [], several).count("<summary>Same</summary>") == 2
+
+
+def test_a_table_of_blocks_is_still_a_table_to_who_hears_it():
+    shown = page.table(["a"], [["x"]], stacked=True)
+    for role in ("table", "rowgroup", "row", "columnheader", "cell"):
+        assert f'role="{role}"' in shown
+    assert "role=" not in page.table(["a"], [["x"]])
+
+
 def test_a_row_that_was_run_in_part_stays():
     text = unfolded(
         results_page("Results", [], [table("One", [["1", "Cosine", "ours here, d", LATER, "3.0 (2.0, 4.0)"]])])
@@ -261,7 +274,7 @@ def test_the_page_begins_with_a_takeaway_and_the_best_numbers(text):
     assert '<p class="takeaway">3 of 4</p>' in results_page("Results", [], [], takeaway="3 of 4")
     section = text[text.index("At a glance</h2>") :]
     section = section[: section.index("</section>")]
-    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", section)]
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr[^>]*>(.*?)</tr>", section)]
     best = {tuple(row[:3]): row[3:] for row in rows if row}
     assert best["icd10cm", "1", "oracle"][1] == "noncl · last_layer"  # the most skilled of the made-up learners
     assert ("clinc150", "no privacy", "released") in best

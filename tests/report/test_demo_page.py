@@ -42,7 +42,7 @@ def story() -> Story:
 
 def test_answers_stand_beside_the_expected_ones(story):
     text = demo_page(story).replace("\N{NON-BREAKING HYPHEN}", "-")
-    rows = re.findall(r"<tr>(.*?)</tr>", text[text.index("Unseen sentences") :])[1:]
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", text[text.index("Unseen sentences") :])[1:]
     cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]
     assert cells[0][:2] == ["Sugar", "E08-E13 Diabetes mellitus"]
     assert cells[0][2] == '<span class="right">✓ right</span> E08-E13 Diabetes mellitus (0.66)'

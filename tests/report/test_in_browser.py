@@ -150,11 +150,22 @@ def test_colours_have_contrast(tab, results, dark):
     """4.5 for text, also on the heat map; 3 for lines and markers."""
     tab.screen(dark=dark)
     tab.open(results)
-    names = ["--paper", "--ink", "--muted", "--accent", "--warn", "--heat", *(f"--s{i}" for i in range(7))]
+    names = [
+        "--paper",
+        "--ink",
+        "--muted",
+        "--accent",
+        "--warn",
+        "--good",
+        "--soft",
+        "--heat",
+        *(f"--s{i}" for i in range(7)),
+    ]
     read = f"{json.dumps(names)}.map(n => getComputedStyle(document.documentElement).getPropertyValue(n).trim())"
     colour = dict(zip(names, tab.run(read), strict=True))
-    for text in ("--ink", "--muted", "--accent", "--warn"):
+    for text in ("--ink", "--muted", "--accent", "--warn", "--good"):
         assert _contrast(colour[text], colour["--paper"]) >= 4.5
+    assert _contrast(colour["--ink"], colour["--soft"]) >= 4.5  # the takeaway
     assert _contrast(colour["--ink"], colour["--heat"]) >= 4.5
     for i in range(7):
         assert _contrast(colour[f"--s{i}"], colour["--paper"]) >= 3

@@ -28,6 +28,19 @@ def test_the_document_is_self_contained():
     assert sum(text.startswith("Some words.") for text in texts if text) >= 2  # broken into lines
 
 
+@pytest.mark.parametrize("dark", [False, True])
+def test_an_svg_picture_follows_the_colour_scheme(tab, tmp_path, dark):
+    file = tmp_path / "picture.svg"
+    file.write_text(picture.standalone("Title", PLOTS[:1], "Words"), encoding="utf-8")
+    tab.screen(dark=dark)
+    tab.open(file)
+    assert tab.said == []
+    of = "getComputedStyle(document.querySelector('{}'))"
+    assert tab.run(f"{of.format('.paper')}.fill") == ("rgb(22, 24, 29)" if dark else "rgb(255, 255, 255)")
+    assert tab.run(f"{of.format('.s0 .line')}.stroke") == ("rgb(77, 177, 238)" if dark else "rgb(0, 114, 178)")
+    assert tab.run(f"{of.format('text')}.fill") == ("rgb(232, 232, 232)" if dark else "rgb(27, 27, 27)")
+
+
 def test_a_picture_has_text_and_every_colour():
     """The font comes with the package, so there is text where a machine has no fonts."""
     points = [[svg.Point(x=x, y=10 * k + x) for x in (1, 9)] for k in range(7)]

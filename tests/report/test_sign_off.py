@@ -32,7 +32,7 @@ def page_of(statement: Statement) -> str:
 
 def rows(text: str) -> list[list[str]]:
     section = text[text.index('<section id="tasks">') :]
-    found = re.findall(r"<tr>(.*?)</tr>", section[: section.index("</section>")])
+    found = re.findall(r"<tr[^>]*>(.*?)</tr>", section[: section.index("</section>")])
     return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in found[1:]]
 
 

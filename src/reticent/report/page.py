@@ -153,16 +153,20 @@ def table(
     """
     shown = [[_shown(value) for value in row] for row in rows]
     kinds = [_class(_kind([row[i] for row in shown])) for i in range(len(headings))]
-    head = "".join(f'<th scope="col"{kind}>{html.escape(h)}</th>' for h, kind in zip(headings, kinds, strict=True))
-    names_of = [attributes({"name": h}) if stacked and h else "" for h in headings]
+    said = [attributes({"name": h}) if stacked and h else "" for h in headings]
+    # What is shown as a block is a table to nobody who hears it, unless it says so.
+    whole, group, line, head, cell = (
+        f' role="{role}"' if stacked else "" for role in ("table", "rowgroup", "row", "columnheader", "cell")
+    )
+    top = "".join(f'<th scope="col"{head}{kind}>{html.escape(h)}</th>' for h, kind in zip(headings, kinds, strict=True))
     cells = (
-        "".join(f"<td{kind}{name}>{text}</td>" for text, kind, name in zip(row, kinds, names_of, strict=True))
+        "".join(f"<td{cell}{kind}{name}>{text}</td>" for text, kind, name in zip(row, kinds, said, strict=True))
         for row in shown
     )
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    body = "".join(f"<tr{line}>{row}</tr>" for row in cells)
     words = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    whole = f"<table{_class('stacked' * stacked)}>{words}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="scroll" tabindex="0">{whole}</div>'
+    parts = f"<thead{group}><tr{line}>{top}</tr></thead><tbody{group}>{body}</tbody>"
+    return f'<div class="scroll" tabindex="0"><table{_class("stacked" * stacked)}{whole}>{words}{parts}</table></div>'
 
 
 def beside(parts: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Plots as a file: a PNG picture in light colours, or a self-contained HTML page."""
+"""Plots as a file: a PNG picture in light colours, an SVG picture or a self-contained HTML page in the reader's."""
 
 import html
 import math
@@ -17,6 +17,7 @@ FONT = "DejaVu Sans"
 FONT_FILE = Path(__file__).with_name("DejaVuSans-part.ttf")  # Latin and Greek letters: a bare machine has no fonts
 LETTER = 0.6  # of the font's size: the width of a letter, on average
 MARGIN = 16
+_PAPER = ".paper { fill: var(--paper); }\n"
 
 
 def check_path(path: Path) -> Path:
@@ -51,7 +52,7 @@ def save(path: Path, title: str, plots: Sequence[svg.Plot], words: str) -> None:
 
 
 def standalone(title: str, plots: Sequence[svg.Plot], words: str) -> str:
-    """Returns plots as an SVG document of its own, in light colours.
+    """Returns plots as an SVG document of its own: in light colours, or in dark ones where the reader prefers them.
 
     From top to bottom: the title, each plot with its legend at its right, and the words.
     """
@@ -75,8 +76,8 @@ def standalone(title: str, plots: Sequence[svg.Plot], words: str) -> str:
     height = down + MARGIN
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}"><style>{_light_style()}</style>'
-        f'<rect width="{width}" height="{height}" fill="{_light_colours()["--paper"]}"/>{"".join(parts)}</svg>'
+        f'viewBox="0 0 {width} {height}"><style>{_style()}</style>'
+        f'<rect class="paper" width="{width}" height="{height}"/>{"".join(parts)}</svg>'
     )
 
 
@@ -116,11 +117,13 @@ def _renderer() -> Callable[..., bytes]:
     return svg_to_bytes
 
 
-def _light_style() -> str:
-    """The page's style of charts, with light colours in place of variables, which resvg does not know."""
-    colours = _light_colours()
-    return re.sub(r"var\((--\w+)\)", lambda found: colours[found[1]], page.CHART_STYLE)
+def _style() -> str:
+    """The page's style of charts, with colours in place of variables, which resvg does not know; nor dark ones."""
+    light, dark = page.PAGE_STYLE.split("@media screen and (prefers-color-scheme: dark)")
+    return f"{_coloured(light)}@media (prefers-color-scheme: dark) {{\n{_coloured(dark)}}}\n"
 
 
-def _light_colours() -> dict[str, str]:
-    return dict(re.findall(r"(--\w+): (#\w+);", page.PAGE_STYLE.split("@media")[0]))
+def _coloured(style: str) -> str:
+    """Returns the style of charts in the colours that the first rule of a page's style gives."""
+    colours = dict(re.findall(r"(--\w+): (#\w+);", style.split("}", 1)[0]))
+    return re.sub(r"var\((--\w+)\)", lambda found: colours[found[1]], f"{page.CHART_STYLE}{_PAPER}")
