@@ -54,6 +54,8 @@ def test_public_labels_are_known_from_the_start():
 def test_model_page_marks_seeded_noise():
     text = page_of(trained(noise=NoiseSource.seeded(1)))
     assert text.count("NOT PRIVATE") >= 5  # the warning, two releases, two spends
+    assert "What one person has lost has no bound." in text
+    assert "What each spend costs" not in text
 
 
 def loaded_by(module: str) -> set[str]:

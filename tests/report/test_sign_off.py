@@ -67,6 +67,22 @@ def test_what_is_not_private_or_not_covered_is_said():
     assert "Do not publish these releases" in text
     assert f"NOT COVERED: {UNCOVERED}: by hand" in text
     assert rows(text)[0][5].startswith("NOT PRIVATE")
+    assert rows(text)[0][3] == "infinity"
+    assert "has lost at most" not in text  # seeded noise bounds nothing
+    assert "What one person has lost has no bound." in text
+    assert "12 such tasks: no bound" in text
+    tuned = page_of(replace(seeded, spends=(spend(2, "march"),)))
+    assert f"if {seeded.condition}. What is listed as not covered is not counted." in tuned
+
+
+def test_hostile_names_are_text_on_the_page_to_sign():
+    """A ledger and its folder may come from somebody else."""
+    name = "<script>x</script>\x1b[2J\u202e\udce9\n<b onclick='x'>\"*a*"
+    text = page_of(stated(spend(2, name, voided=name), spend(4, name), name=name))
+    assert "<script" not in text
+    assert "<b " not in text
+    assert all(c.isprintable() or c == "\n" for c in text)
+    text.encode()
 
 
 def test_a_task_with_several_spends_costs_what_they_cost_together():

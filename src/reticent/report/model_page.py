@@ -71,7 +71,7 @@ def _growth(releases: Sequence[Release], counts: Sequence[int]) -> list[svg.Plot
 
 def _prices(statement: Statement) -> list[svg.Plot]:
     """Draws what each spend costs a person who is in that task alone, beside the budget."""
-    paid = [spend for spend in statement.spends if spend.voided is None]
+    paid = [spend for spend in statement.spends if spend.voided is None and spend.private]
     prices = [(i, spend, statement.price(spend)) for i, spend in enumerate(paid, start=1)]
     finite = [(i, spend, price) for i, spend, price in prices if math.isfinite(price)]
     if len(finite) < 2:

@@ -46,8 +46,8 @@ def page(
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{CHART_STYLE}{PAGE_STYLE}{style}</style></head>\n"
-        f"<body{_class(kind)}><h1>{html.escape(title)}</h1>\n"
+        f"<title>{html.escape(names.shown(title))}</title><style>{CHART_STYLE}{PAGE_STYLE}{style}</style></head>\n"
+        f"<body{_class(kind)}><h1>{html.escape(names.shown(title))}</h1>\n"
         + "\n".join(parts)
         + (f"\n<script>{script}</script>" if script else "")
         + "\n</body></html>\n"

@@ -62,11 +62,14 @@ def claim(statement: Statement) -> str:
     """
     if not statement.spends:
         return "Nothing was spent yet: nobody has lost anything."
+    if not statement.private:
+        return "What one person has lost has no bound."
     budget = statement.budget
-    return (
+    lost = (
         f"One person has lost at most epsilon {rounded_up(statement.epsilon)} at delta {exact(budget.delta)} "
         f"({budget.adjacency}), of a budget of {exact(budget.epsilon)}, if {statement.condition}."
     )
+    return f"{lost} What is listed as not covered is not counted." if statement.not_covered else lost
 
 
 def identity(statement: Statement) -> dict[str, str]:
@@ -86,14 +89,20 @@ def _about(statement: Statement, releases: int, labels: int) -> dict[str, str]:
     return {
         **identity(statement),
         "Budget": f"{price}; a person is {limits}",
-        "At most": f"epsilon {exact(budget.epsilon)}, however many tasks follow: a spend beyond it is refused",
-        "If a person were in": "; ".join(_in_tasks(statement, n) for n in ORDERS_SHOWN) if statement.spends else "-",
+        "At most": _at_most(statement),
+        "If a person were in": "; ".join(_in_tasks(statement, n) for n in ORDERS_SHOWN),
         "Published": f"{releases:,} release(s); {labels:,} label(s) are known",
     }
 
 
+def _at_most(statement: Statement) -> str:
+    if not statement.private:
+        return "no bound"
+    return f"epsilon {exact(statement.budget.epsilon)}, however many tasks follow: a spend beyond it is refused"
+
+
 def _in_tasks(statement: Statement, tasks: int) -> str:
-    epsilon, delta = statement.bound_if_in(tasks)
+    epsilon, delta = statement.bound_if_in(tasks) if statement.private else (math.inf, statement.budget.delta)
     reached = "no bound" if math.isinf(epsilon) else f"epsilon {rounded_up(epsilon)} at delta {exact(delta)}"
     return f"{tasks} such task{'s' if tasks > 1 else ''}: {reached}"
 
@@ -145,7 +154,7 @@ def _row(statement: Statement, task: str, own: Sequence[Spend]) -> _Row:
     states += [f"row {spend.row} voided: {spend.voided}" for spend in own if spend.voided is not None]
     facts = (
         "; ".join(dict.fromkeys(in_words(spend.event) for spend in paid)) or "nothing that counts",
-        f"{rounded_up(together)}{whole}" if paid else "-",
+        f"{rounded_up(together if all(spend.private for spend in paid) else None)}{whole}" if paid else "-",
         ", ".join(dict.fromkeys(spend.persons.value for spend in paid)),
         "; ".join(states),
     )
