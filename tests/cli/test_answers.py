@@ -189,6 +189,19 @@ def test_accuracy_by_label_is_a_file(test_data, tmp_path):
     assert rows[2][3:5] == ["0", "0.0"]
 
 
+def test_numbers_and_their_texts_are_one_label_in_an_evaluation(tmp_path):
+    np.savez(tmp_path / "march.npz", x=np.repeat(np.eye(2), 300, axis=0), y=[101] * 300 + [7] * 300)
+    (tmp_path / "labels.txt").write_text("101\n7\n")
+    init = ["init", tmp_path / "model", *BUDGET, "--encoder", "none", "--labels", tmp_path / "labels.txt"]
+    assert reticent(*init).returncode == 0
+    learn = ["learn", tmp_path / "march.npz", "--model", tmp_path / "model", "--each-row-is-a-person"]
+    assert reticent(*learn).returncode == 0
+    done = reticent("evaluate", tmp_path / "march.npz", "--model", tmp_path / "model", "--public", "--json")
+    facts = json.loads(done.stdout)
+    assert facts["accuracy"] > 0.9
+    assert facts["labels_not_known"] == 0
+
+
 def test_noisy_accuracy_says_no_more_than_was_paid_for(test_data, tmp_path):
     by_label = [EACH, "--epsilon", 0.3, "--by-label", tmp_path / "labels.csv"]
     assert "with --public only" in refused(reticent(*test_data, *by_label))

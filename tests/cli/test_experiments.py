@@ -280,6 +280,15 @@ def test_sign_off_is_written_beside_the_statement(started, tmp_path):
     assert sentence.endswith("nothing holds no model.")
 
 
+def test_a_report_of_nothing_says_what_is_expected(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name, why in (("nomodel", "does not exist"), ("empty", "holds neither")):
+        sentence = refused(reticent("report", tmp_path / name))
+        assert "a model directory, which reticent init makes, or results, which reticent bench makes" in sentence
+        assert sentence.endswith(f"{tmp_path / name} {why}.")
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
 def test_the_report_of_a_model_loads_no_experiments(started):
     code = "import sys; from reticent.cli.experiments import report; from pathlib import Path; "
     code += "report(Path(sys.argv[1]), None); print(*sys.modules, sep='\\n')"

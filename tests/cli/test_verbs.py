@@ -43,6 +43,19 @@ def test_a_real_process_prints_the_same_refusal():
     assert (done.returncode, done.stderr) == (2, reticent(*words).stderr)
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["plan --epsilon -1", "plan --bad", "learn a.csv", "init model", "report nomodel", "predict a.csv --model no"],
+)
+def test_refusals_start_quickly(words):
+    """What is wrong with the words themselves is said before anything heavy is imported."""
+    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); from reticent.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, *words.split()], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    heavy = {"torch", "sklearn", "scipy.stats", "scipy.optimize", "numba", "dp_accounting", "pyarrow", "pandas"}
+    assert heavy & set(done.stdout.split()) == set()
+
+
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 def test_every_verb_has_help_with_an_example(verb):
     shown = reticent(*verb, "--help")

@@ -253,6 +253,11 @@ def report(
         text, statement = _model_page(folder, sign_off=sign_off)
     elif sign_off:
         raise errors.InvalidValue(f"Expected a model directory for --sign-off; {folder} holds no model.")
+    elif not (folder / "bench.json").exists():
+        raise errors.InvalidValue(
+            f"Expected a model directory, which reticent init makes, or results, which reticent bench makes; {folder} "
+            f"{'holds neither' if folder.exists() else 'does not exist'}."
+        )
     else:
         from reticent.lab.bench import pages
 
