@@ -4,8 +4,8 @@
     python -m tests.assurance.mutants --only step tries the mutants whose description contains a text, and shows them
 
 Results are kept in results/mutants/ by function: only functions that have changed are tried again, and survivors when
-the tests have changed. survivors.toml explains mutants that no test can or should kill; an unexplained survivor fails,
-and so does an explanation of a mutant that does not survive.
+the tests have changed. survivors.toml explains mutants that no test can or should kill, and says which of them are
+equivalent to the code; an unexplained survivor fails, and so does an explanation of a mutant that does not survive.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from tests.assurance.part import Part
 
 FOLDERS = ("gate", "privacy")
 OUTSIDE = ("tests/test_memory.py", "tests/test_vaults.py")  # whole models with memory: what opens a vault has no others
-LEAST = 0.95  # of the mutants must be killed, explained ones counted as survivors
+LEAST = 0.95  # of the mutants that are not equivalent must be killed; explained ones count as survivors
 SUMMARY = Path(__file__).with_name("mutants.json")
 EXPLAINED = Path(__file__).with_name("survivors.toml")
 STORE = ROOT / "results" / "mutants"
@@ -47,12 +47,15 @@ KILLED = ("killed", "timeout")
 ALIVE = ("survived", "suspect")  # a suspect has survived the exchange of code, and was not imported anew
 # Polynomials that a test compares with mpmath piece by piece; what is shown before there are data, and texts.
 LAST = ("gate/noise/normal.py", "privacy/confidence.py", "privacy/planning.py", "privacy/statement.py")
-COUNTED = ("mutants", "tried", "killed", "timeouts", "explained", "unexplained")
+COUNTED = ("mutants", "tried", "killed", "timeouts", "equivalent", "explained", "unexplained")
 SAYS = (
     "Small changes of the code that privacy hangs on (`<` for `<=`, a constant, a call or an argument left out, a "
     "condition turned round), one at a time, and the tests that reach them. A change that no test notices survives; "
-    "tests/assurance/survivors.toml says for each survivor why it does no harm. Explained survivors are not counted as "
-    "killed. `make mutants` makes the table anew."
+    "tests/assurance/survivors.toml says for each survivor why it does no harm. Some are equivalent to the code: no "
+    "input makes a difference but in time, memory, or the last digits of a bound that stays on the safe side. Two "
+    "shares are shown: killed of all that were tried, and killed of those that are not equivalent. The second one is "
+    f"compared: it must be above {LEAST:.0%}, with every survivor explained. Explained survivors that are not "
+    "equivalent count against it. `make mutants` makes the table anew."
 )
 
 
@@ -74,15 +77,15 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
 
     def reached(self, sources: dict[str, Module], tests: Sequence[str], *, roughly: bool) -> dict[str, Reached]:
-        """Returns what each test reaches; measures files that are new, and unless roughly what may have changed."""
+        """Returns what each test reaches; measures files that are new or other than before, and unless roughly all."""
         code = {file: module.digests for file, module in sources.items()}
         now = hashlib.sha256(json.dumps(code).encode()).hexdigest()[:16]
         digests = {test: digest_of(ROOT / home(test)) for test in tests}
         kept = json.loads(self._reached.read_text()) if self._reached.exists() else {"code": {}, "tests": {}}
         kept["code"][now] = code
-        found = {test: entry for test, entry in kept["tests"].items() if test in digests}
+        found = {test: one for test, one in kept["tests"].items() if one["test"] == digests.get(test)}
         if not roughly:
-            found = {test: one for test, one in found.items() if (one["test"], one["code"]) == (digests[test], now)}
+            found = {test: one for test, one in found.items() if one["code"] == now}
         missing = [test for test in tests if test not in found]
         if missing:
             print(f"Measuring which lines the tests of {len(missing)} files reach ...", flush=True)
@@ -189,6 +192,8 @@ def run(
         Trials(selection, workers, done, end).by_code(direct, sources, sorted({home(test) for test in tests}))
     by_code = False
     selection, left = select("survived")
+    outcomes = known()
+    left.sort(key=lambda mutant: outcomes[mutant].status == "suspect")  # what has a verdict already comes last
     progress = Progress(len(left))
     if time.monotonic() < end:
         Trials(selection, workers, done, end).by_import(left, sources, tests)
@@ -198,20 +203,26 @@ def run(
 # --- reporting
 
 
-def explained() -> dict[str, str]:
-    """Returns the reasons of survivors.toml, by key of the mutant."""
+def explained() -> dict[str, bool]:
+    """Returns what survivors.toml explains, by key of the mutant: whether it is equivalent to the code."""
     entries = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("survivor", [])
     return {
-        f"{entry['file']} | {entry['function']} | {mutation}": entry["reason"]
+        f"{entry['file']} | {entry['function']} | {mutation}": bool(entry["reason"]) and entry["equivalent"]
         for entry in entries
         for mutation in entry["mutations"]
     }
 
 
 def summary(
-    outcomes: Mapping[str, Outcome], sources: Mapping[str, Module], reasons: Mapping[str, str]
+    outcomes: Mapping[str, Outcome], sources: Mapping[str, Module], known: Mapping[str, bool]
 ) -> dict[str, Any]:
-    """Returns the numbers of each file with the digest of what they are of, and explanations that explain nothing."""
+    """Returns the numbers of each file with the digest of what they are of, and explanations that explain nothing.
+
+    Args:
+        outcomes: What became of each mutant, by key.
+        sources: Files, by path.
+        known: Survivors that are explained, and whether they are equivalent.
+    """
     rows = {}
     for file, module in sources.items():
         found = {mutant.key: outcomes[mutant.key].status for mutant in module.mutants}
@@ -224,11 +235,12 @@ def summary(
                 "tried": len(tried),
                 "killed": list(tried.values()).count("killed"),
                 "timeouts": list(tried.values()).count("timeout"),
-                "explained": sum(key in reasons for key in alive),
-                "unexplained": sum(key not in reasons for key in alive),
+                "equivalent": sum(known.get(key, False) for key in alive),
+                "explained": sum(not known.get(key, True) for key in alive),
+                "unexplained": sum(key not in known for key in alive),
             }
-    dead = {key for key, outcome in outcomes.items() if outcome.status in KILLED}
-    return {"stale": sorted(key for key in reasons if key in dead or key not in outcomes), "files": rows}
+    noticed = {key for key, outcome in outcomes.items() if outcome.status in KILLED}
+    return {"stale": sorted(key for key in known if key in noticed or key not in outcomes), "files": rows}
 
 
 def measure() -> Part:
@@ -248,15 +260,21 @@ def measure() -> Part:
     return Part(
         title="Mutants",
         says=SAYS,
-        header=("file", *COUNTED, "killed or timed out", ""),
+        header=("file", *COUNTED, "killed of all", "of not equivalent", ""),
         rows=tuple(rows),
-        passed=passed and totals["killed"] + totals["timeouts"] > LEAST * totals["tried"],
+        passed=passed and dead(totals) > LEAST * (totals["tried"] - totals["equivalent"]),
     )
 
 
+def dead(row: Mapping[str, int]) -> int:
+    """Returns how many mutants were noticed; one that made a test run without end was."""
+    return row["killed"] + row["timeouts"]
+
+
 def _cells(row: Mapping[str, int]) -> tuple[str, ...]:
-    share = f"{100 * (row['killed'] + row['timeouts']) / row['tried']:.1f} %" if row["tried"] else "-"
-    return (*(str(row[name]) for name in COUNTED), share)
+    tried = row["tried"], row["tried"] - row["equivalent"]
+    shares = (f"{100 * dead(row) / total:.1f} %" if total else "-" for total in tried)
+    return (*(str(row[name]) for name in COUNTED), *shares)
 
 
 def _order(mutant: Mutant) -> tuple[bool, str]:
@@ -273,7 +291,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tests", nargs="+", default=files_with_tests(), help="files with tests, or single tests")
     parser.add_argument("--store", type=Path, default=STORE, help="folder of results")
     parser.add_argument("--workers", type=int, default=2, help="how many at a time")
-    parser.add_argument("--roughly", action="store_true", help="measure which lines are reached for new files alone")
+    parser.add_argument(
+        "--roughly",
+        action="store_true",
+        help="measure which lines are reached for new and changed files of tests alone",
+    )
     parser.add_argument("--minutes", type=float, default=math.inf, help="when to stop; what is left is a sample")
     options = parser.parse_args(arguments)
     os.chdir(ROOT)
@@ -289,15 +311,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen, sources, tests, workers=options.workers, store=store, end=time.monotonic() + 60 * options.minutes
     )
     alive = [mutant for mutant in chosen if outcomes[mutant.key].status in ALIVE]
-    dead = sum(outcome.status in KILLED for outcome in outcomes.values())
-    reasons = explained()
+    killed = sum(outcome.status in KILLED for outcome in outcomes.values())
+    known = explained()
     for mutant in alive:
-        if options.only or mutant.key not in reasons:
+        if options.only or mutant.key not in known:
             print(f"{outcomes[mutant.key].status}: {mutant.key} (line {mutant.lines[0]})")
-    print(f"{dead} of {len(chosen)} mutants are killed, {len(alive)} survive.")
+    print(f"{killed} of {len(chosen)} mutants are killed, {len(alive)} survive.")
     if options.only:
         return 0
-    content = summary(outcomes, sources, reasons)
+    content = summary(outcomes, sources, known)
     SUMMARY.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     for key in content["stale"]:
         print(f"No such survivor, so survivors.toml should not explain it: {key}")

@@ -338,8 +338,8 @@ def _left_out(parent: ast.AST, field: str, child: ast.AST) -> bool:
     if isinstance(parent, ast.keyword) and parent.arg == "what":  # a name for the message
         return True
     text = isinstance(child, ast.Constant) and isinstance(child.value, str)
-    if text and " " in child.value and not child.value.split()[0].isupper():  # type: ignore[attr-defined]
-        return True  # a sentence; SQL begins with capitals
+    if text and " " in child.value and not "".join(child.value.split()[:1]).isupper():  # type: ignore[attr-defined]
+        return True  # a sentence, or blanks; SQL begins with capitals
     if text and isinstance(parent, ast.Call) and field == "args":  # errors.real("rate", ...): a name for the message
         return isinstance(parent.func, ast.Attribute) and _name(parent.func.value) == "errors"
     # a text in brackets is a type that is named before it exists: list["Permit"]
