@@ -23,7 +23,7 @@ class Told:
 
 
 def loss(delta: float, error: float, epsilon: float = 1.0) -> Any:
-    return Loss(Told(delta, epsilon), error)  # type: ignore[arg-type]
+    return Loss(Told(delta, epsilon), error)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,11 @@ def test_a_curve_that_is_low_enough_at_zero_costs_nothing():
 def test_a_curve_that_rises_again_is_met_where_it_is_low():
     """As a group bound does, with the rounding error that it multiplies; in steps of 1.3 no such valley is missed."""
     for low in (0.01, 0.7, 1.0, 40.0):
-        found = smallest_epsilon(lambda e, low=low: 0.0 if low <= e <= 1.35 * low else 1.0, 0.5)
+
+        def valley(epsilon: float, low: float = low) -> float:
+            return 0.0 if low <= epsilon <= 1.35 * low else 1.0
+
+        found = smallest_epsilon(valley, 0.5)
         assert low <= found <= low * (1 + 1e-11)
 
 
