@@ -40,7 +40,9 @@ ROOMS = [
 PLACES = {
     "errors": "numerics",
     **dict.fromkeys(["budget", "label_names", "labels", "memory", "names", "policies", "privacy"], "values"),
-    **dict.fromkeys(["classifier", "directory", "program", "serving", "testing", "vaults"], "user"),
+    **dict.fromkeys(
+        ["classifier", "directory", "preprocessing", "program", "schema", "serving", "testing", "vaults"], "user"
+    ),
 }
 
 # Rooms that may import less than all that is below them: readers turn files into columns and know nothing else.

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import reticent as rt
-from reticent import errors
+from reticent import errors, schema
 from reticent.encoders.wrapped import one_by_one
 from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
@@ -64,9 +65,17 @@ def test_learns_and_predicts(policy):
 def test_nothing_known_yet():
     model = rt.ContinualClassifier(labels=rt.ReleasedLabels(), budget=BUDGET)
     assert model.classes_.tolist() == []
+    for answer in (model.predict, model.predict_top_k, model.decision_function):
+        with pytest.raises(NotFittedError, match="learned no task yet"):
+            answer(np.ones((2, WIDTH)))
+    with pytest.raises(NotFittedError):
+        model.private_score(np.ones((2, WIDTH)), ["a", "b"], epsilon=0.5, name="test")
+    with pytest.warns(errors.ReticentWarning, match="NO LABEL IS KNOWN after task 'march'.* about 59 examples"):
+        model.learn_task(np.ones((5, WIDTH)), ["a"] * 5, name="march")
     assert model.predict(np.ones((2, WIDTH))).tolist() == [rt.UNKNOWN] * 2
 
 
+@pytest.mark.filterwarnings("ignore:NO LABEL IS KNOWN")
 @pytest.mark.parametrize("policy", list(POLICIES))
 def test_empty_task_is_learned(policy):
     model = rt.ContinualClassifier(labels=POLICIES[policy](), budget=BUDGET)
@@ -179,7 +188,8 @@ def test_persons_are_capped():
     budget = rt.Budget(epsilon=1.0, delta=1e-5, examples_per_person=2)
     model = rt.ContinualClassifier(labels=rt.ReleasedLabels(count_weight=0.5), budget=budget)
     x, y = data(["a"], 3000)
-    model.learn_task(x, y, name="one person", persons=["same"] * 3000)
+    with pytest.warns(errors.ReticentWarning, match="NO LABEL IS KNOWN"):
+        model.learn_task(x, y, name="one person", persons=["same"] * 3000)
     assert model.classes_.tolist() == []
     model.learn_task(x, y, name="many people", units=[i // 2 for i in range(3000)])
     assert model.classes_.tolist() == ["a"]
@@ -376,7 +386,13 @@ def test_functions_are_encoders_of_one_example_at_a_time(tmp_path):
     assert rt.load(tmp_path, encoder=lengths).predict(["y"]).tolist() == ["short"]
 
 
-def test_a_function_that_remembers_is_refused_before_the_spend():
+@pytest.fixture
+def learned_before(monkeypatch):
+    """As if a task had been learned: private accuracy asks for one first."""
+    monkeypatch.setattr(schema, "refuse_unlearned", lambda releases: None)
+
+
+def test_a_function_that_remembers_is_refused_before_the_spend(learned_before):
     seen: list[str] = []
 
     def mean_so_far(texts: Sequence[str]) -> np.ndarray:
@@ -404,7 +420,7 @@ class SumSoFar:
         return np.asarray(rows, dtype=float) + self.total
 
 
-def test_a_function_that_nothing_public_can_be_tried_with_is_refused_before_the_spend():
+def test_a_function_that_nothing_public_can_be_tried_with_is_refused_before_the_spend(learned_before):
     encoder = SumSoFar()
     model = rt.ContinualClassifier(encoder=encoder, labels=rt.PublicLabels(["a"]), budget=BUDGET)
     for verb in (model.learn_task, partial(model.private_score, epsilon=0.1)):
@@ -414,7 +430,7 @@ def test_a_function_that_nothing_public_can_be_tried_with_is_refused_before_the_
     assert model.statement().spends == ()
 
 
-def test_a_function_without_a_width_is_refused_before_the_spend():
+def test_a_function_without_a_width_is_refused_before_the_spend(learned_before):
     model = rt.ContinualClassifier(
         encoder=lambda texts: np.array([float(len(t)) for t in texts]), labels=rt.PublicLabels(["a"]), budget=BUDGET
     )

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from reticent import errors, names
+from reticent import errors, schema
 from reticent.budget import Budget
 from reticent.directory import Directory
 from reticent.labels import Label, LabelSpace, canonical, spelled
 from reticent.memory import Memory
 from reticent.policies import Policy, PublicLabels, ReleasedLabels, refuse_numbers
 from reticent.privacy.statement import Statement
-from reticent.program import learn, refuse_without_memory
+from reticent.program import learn, refuse_several, refuse_without_memory, warn_of_near_name, warn_of_no_label
 from reticent.released.model import Encode, Model, Rule
 from reticent.released.naming import refuse_unusable
 from reticent.released.release import Release
@@ -103,17 +102,18 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         from reticent.sensitive.task import Task
 
-        directory, learner = self._to_learn(), self._learner()
+        directory, learner = self._to_learn(X), self._learner()
         learned = [release for release in directory.model.releases if release.parameters]
         with errors.silenced():  # what a container says while it is read may be about one row
             called = f"task {len(learned) + 1}" if name is None else name
             task = Task(X, y, _one_of(persons, units), name=called, each_row_is_a_person=each_row_is_a_person)
-        _warn_of_near_name(task.name, directory)
+        warn_of_near_name(task.name, directory)
         tuning: str | None = getattr(learner, "tuning", None)
         if tuning is not None:
             directory.record(tuning)
         with errors.silenced():
             learn([task], learner, self._policy(), directory, encoder=self.encoder, noise=self.noise)
+        warn_of_no_label(self._policy(), directory, task.name)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: object = None) -> "ContinualClassifier":
@@ -124,8 +124,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> "ContinualClassifier":
         """Learns the first task of a new stream; refuses a classifier that has learned already."""
+        from reticent import preprocessing
+
         if self.releases:
             raise errors.InvalidValue("Expected a new classifier: fit learns one first task. Use learn_task, or clone.")
+        preprocessing.refuse_fitted_steps(self)
         return self.learn_task(X, y)
 
     def extend_labels(self, labels: Iterable[Label]) -> "ContinualClassifier":
@@ -141,24 +144,41 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._model().releases
 
     @property
+    def feature_names_in_(self) -> npt.NDArray[np.object_]:
+        """The names of the columns, where the first task had some: public schema, stored with the model."""
+        return schema.feature_names(self.directory)
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many features an example has, where inputs are features; known once a task was learned."""
+        return schema.n_features(self.encoder, self._model())
+
+    @property
     def classes_(self) -> npt.NDArray[np.object_]:
         """All known labels; public, or released."""
         known = self._model().labels.labels
         return np.fromiter(known, dtype=object, count=len(known))
 
+    def model_for(self, X: Any) -> Model:
+        """Returns what was released, to score these inputs with; refuses other columns, and predicting too early."""
+        model = self._model()
+        schema.refuse_unlearned(model.releases)
+        schema.refuse_other(schema.of(self.directory), X)
+        return model
+
     def predict(self, X: Any) -> npt.NDArray[np.object_]:
         """Returns the best known label of each example; `rt.UNKNOWN` where none is known or it has no features."""
-        model = self._model()
+        model = self.model_for(X)
         return model.names(model.top(X, self.encoder, 1)[0][:, 0])
 
     def predict_top_k(self, X: Any, k: int = 5) -> npt.NDArray[np.object_]:
         """Returns the k best labels of each example, best first, for label spaces of any size."""
-        model = self._model()
+        model = self.model_for(X)
         return model.names(model.top(X, self.encoder, errors.whole("k", k, at_least=1))[0])
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float32]:
         """Returns one score per example and known label, in the order of `classes_`; NaN for what cannot be scored."""
-        return self._model().scores(X, self.encoder)
+        return self.model_for(X).scores(X, self.encoder)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the accuracy. On private data this number is not private: publish it only for public test data."""
@@ -197,8 +217,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         with errors.silenced():
             task = Task(X, y, _one_of(persons, units), name=name, each_row_is_a_person=each_row_is_a_person)
-        directory = self._to_learn()
-        _warn_of_near_name(task.name, directory)
+        schema.refuse_unlearned(self.releases)
+        directory = self._to_learn(X)
+        warn_of_near_name(task.name, directory)
         if task.numeric:
             refuse_numbers(self._policy(), directory.model.labels)
         with errors.silenced(), directory.writer(self.noise, remembers=False) as gate:
@@ -266,8 +287,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with _MAKING:
             if not hasattr(self, "_directory"):
                 refuse_unusable(self._policy(), self.encoder)
+                schema.refuse_fitted(self.encoder)
                 if self.memory is not None and not isinstance(self.memory, Memory):
                     raise errors.InvalidValue("Expected memory=Memory(vault=...), or None.")
+                if self.learner is not None:
+                    refuse_several(self.learner, self._budget())
                 if self.memory is not None and self.learner is not None:
                     refuse_without_memory(self.learner)
                 self._made_with = self.memory
@@ -276,8 +300,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     self._policy(),
                     self._rule(),
                     self._budget(),
-                    learner=_learner_to_json(self.learner),
-                    encoder=_encoder_to_json(self.encoder),
+                    learner=schema.learner_to_json(self.learner),
+                    encoder=schema.encoder_to_json(self.encoder),
                     memory=self.memory,
                 )
             return self._directory
@@ -292,8 +316,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         policy = self._policy()
         return Model(policy.space if isinstance(policy, PublicLabels) else LabelSpace(()), self._rule())
 
-    def _to_learn(self) -> Directory:
-        """Returns the directory, with the settings that this classifier has now."""
+    def _to_learn(self, X: Any = None) -> Directory:
+        """Returns the directory, with the settings that this classifier has now; refuses other columns than before."""
         directory = self.directory
         if directory.budget != self._budget():
             raise errors.InvalidValue("Expected the budget that the ledger was made with; it cannot change.")
@@ -303,14 +327,15 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise errors.InvalidValue("Expected the path that the model was made with; save(path) copies it.")
         if self._made_with != self.memory:
             raise errors.InvalidValue("Expected the memory that the model was made with; it cannot change.")
-        directory.set(self._settings(), rule=None if self.learner is None else self.learner.rule)
+        settings = self._settings() | ({} if X is None else schema.of_task(directory, X))
+        directory.set(settings, rule=None if self.learner is None else self.learner.rule)
         return directory
 
     def _settings(self) -> dict[str, Any]:
         """What may change between tasks: the learner and the encoder of the tasks that follow."""
-        changed: dict[str, Any] = {"encoder": _encoder_to_json(self.encoder)}
+        changed: dict[str, Any] = {"encoder": schema.encoder_to_json(self.encoder)}
         if self.learner is not None:
-            changed |= {"learner": _learner_to_json(self.learner), "rule": self.learner.rule.to_json()}
+            changed |= {"learner": schema.learner_to_json(self.learner), "rule": self.learner.rule.to_json()}
         return changed
 
 
@@ -318,45 +343,6 @@ def _one_of(persons: Any, units: Any) -> Any:
     if persons is not None and units is not None:
         raise errors.InvalidValue("Expected persons, or its old name units; not both.")
     return units if persons is None else persons
-
-
-def _warn_of_near_name(task: str, directory: Directory) -> None:
-    try:
-        spends = directory.statement().spends
-    except errors.StorageError:  # the writer will say so, and what was spent
-        return
-    other = names.near(task, [spend.task for spend in spends if spend.voided is None])
-    if other is not None:
-        warnings.warn(
-            f"Task {task!r} has nearly the name of {names.shown(other)!r} in the ledger. If both hold data of the same "
-            "persons, these persons lose more than the budget says.",
-            errors.ReticentWarning,
-            stacklevel=3,
-        )
-
-
-def _learner_to_json(learner: "Learner | None") -> dict[str, Any] | None:
-    stored: dict[str, Any] | None = getattr(learner, "to_json", lambda: None)()
-    return stored
-
-
-def _encoder_to_json(encoder: Encode | None) -> dict[str, Any] | None:
-    if encoder is None:
-        return None
-    name = getattr(encoder, "name", getattr(encoder, "__name__", type(encoder).__name__))
-    return {"name": name, "digest": getattr(encoder, "digest", None)}
-
-
-def _stored_encoder(stored: dict[str, Any]) -> Encode:
-    """Returns an encoder whose weights come with a package; any other is passed again."""
-    from reticent import encoders
-
-    if stored["name"] not in encoders.SHIPPED:
-        raise errors.InvalidValue(
-            f"Expected the encoder {stored['name']!r}, which is not stored: load(path, encoder=...), or --encoder."
-        )
-    encoder: Encode = encoders.SHIPPED[stored["name"]]()
-    return encoder
 
 
 def load(
@@ -385,7 +371,7 @@ def load(
         directory.refuse_other_rule(learner.rule)
     stored = directory.settings["encoder"]
     if stored is not None:
-        encoder = _stored_encoder(stored) if encoder is None else encoder
+        encoder = schema.stored_encoder(stored) if encoder is None else encoder
         if stored["digest"] not in (None, getattr(encoder, "digest", None)):
             raise errors.InvalidValue(f"Expected the encoder {stored['name']!r} with the weights it had.")
     model = ContinualClassifier(

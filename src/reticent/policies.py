@@ -22,7 +22,7 @@ from reticent.labels import (
     spelled,
 )
 from reticent.numerics import text_files
-from reticent.privacy import accounting, count_weights, events, planning
+from reticent.privacy import accounting, count_weights, events, planning, selection
 
 Remap = Taxonomy | Mapping[Label, Label | None] | Callable[[Label], Label | None]
 
@@ -215,6 +215,24 @@ class ReleasedLabels:
         share = planning.DEFAULT_SHARE if self.share is None else self.share
         rest = replace(budget, epsilon=budget.epsilon * (1 - share), delta=budget.delta * (1 - share))
         return planning.labels_by_share(budget, self.selection, share), rest
+
+    def sizes(self, budget: Budget) -> tuple[int, int]:
+        """Returns how many examples a label needs in one task to become known with probability 1/2, and with 0.99.
+
+        >>> ReleasedLabels().sizes(Budget(epsilon=1.0, delta=1e-5))
+        (39, 59)
+        """
+        event = self.joint(budget) if self.selection is None else self.selection_and_rest(budget)[0]
+        law = selection.law(event)
+        return selection.smallest_class(law, 0.5), selection.smallest_class(law, 0.99)
+
+    def expectation(self, budget: Budget) -> str:
+        """Returns in words which classes will be released, from public facts: to be read before anything is spent."""
+        half, nearly = self.sizes(budget)
+        return (
+            f"New labels: a class of {half:,} examples in a task is released with probability 0.5, one of {nearly:,} "
+            "with 0.99. Smaller classes are lost; `reticent plan` shows what other budgets release."
+        )
 
     def weight(self, budget: Budget, *, horizon: int | None = None) -> float:
         """Returns c^2, the share of the squared noise-to-signal ratio that pays for the counts.

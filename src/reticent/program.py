@@ -1,11 +1,14 @@
 """The whole program: the loop that learns a stream of tasks into a model directory."""
 
+import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from reticent import errors
+from reticent import errors, names
+from reticent.budget import Budget
 from reticent.directory import Directory
-from reticent.policies import Policy, refuse_numbers
+from reticent.labels import UNKNOWN
+from reticent.policies import Policy, ReleasedLabels, refuse_numbers
 from reticent.released.model import Encode, Model
 
 if TYPE_CHECKING:  # learning imports these; predicting does not
@@ -47,6 +50,46 @@ def learn(
             )
             directory.publish(release)  # one commit point
     return directory.model
+
+
+def warn_of_near_name(task: str, directory: Directory) -> None:
+    """Warns of a task's name that is nearly that of another one in the ledger."""
+    try:
+        spends = directory.statement().spends
+    except errors.StorageError:  # the writer will say so, and what was spent
+        return
+    other = names.near(task, [spend.task for spend in spends if spend.voided is None])
+    if other is not None:
+        warnings.warn(
+            f"Task {task!r} has nearly the name of {names.shown(other)!r} in the ledger. If both hold data of the same "
+            "persons, these persons lose more than the budget says.",
+            errors.ReticentWarning,
+            stacklevel=3,
+        )
+
+
+def warn_of_no_label(policy: Policy, directory: Directory, task: str) -> None:
+    """Says loudly that a model knows no label after a task, which its releases show anyway."""
+    if isinstance(policy, ReleasedLabels) and not len(directory.model.labels):
+        needed = 0 if directory.epoch is not None else policy.sizes(directory.budget)[1]
+        advice = f" A class needs about {needed:,} examples in one task." if needed else ""
+        warnings.warn(
+            f"NO LABEL IS KNOWN after task {task!r}: the model answers {UNKNOWN} to everything, and what was spent "
+            f"stays spent.{advice} Learn tasks with larger classes, or make a model with a larger epsilon or with "
+            "public labels; `reticent plan` shows what would do.",
+            errors.ReticentWarning,
+            stacklevel=3,
+        )
+
+
+def refuse_several(learner: "Learner", budget: Budget) -> None:
+    """Refuses a learner that takes one example of a person and task, where the budget allows several."""
+    if getattr(learner, "takes_one_example_per_person", False) and budget.examples_per_person > 1:
+        raise errors.InvalidValue(
+            f"{type(learner).__name__} takes one example of each person and task: its steps sample examples, not "
+            "persons. Set examples per person to 1 (--examples-per-person 1; with ids the first one is taken), or use "
+            "Cosine (--learner cosine)."
+        )
 
 
 def refuse_without_memory(learner: "Learner") -> None:

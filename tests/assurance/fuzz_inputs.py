@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
@@ -284,8 +285,11 @@ def formats(folder: Path) -> Mapping[str, Format]:
         _parquet(table, compression="zstd", use_dictionary=False, row_group_size=5),
     ]
     known = rt.ContinualClassifier(labels=rt.PublicLabels(LABELS), budget=BUDGET)
-    known.learn_task(np.tile(np.eye(WIDTH), (200, 1)), list(LABELS) * 200, name="first")
-    known.save(folder / "model")
+    rows = np.tile(np.eye(WIDTH), (200, 1))
+    known.learn_task(rows, list(LABELS) * 200, name="first")
+    named = rt.ContinualClassifier(labels=rt.PublicLabels(LABELS), budget=BUDGET)
+    named.learn_task(pd.DataFrame(rows, columns=list(NUMBERS.features)), list(LABELS) * 200, name="first")
+    named.save(folder / "model")
     edges = b"child,parent\nE10.2,E10\nE10.3,E10\nE11.1,E11\nE11,E10\n"
     asked = ["--model", "{model}", "--features", "a,b,c"]
     learn = ["learn", "{file}", *asked, "--label", "code", "--person", "who", "--name"]
@@ -307,7 +311,7 @@ def formats(folder: Path) -> Mapping[str, Format]:
         "label files": Format(90, "labels.txt", [b"E10\nE11\n7\n"], _TEXT_TOKENS, _reads_labels),
         "taxonomies": Format(90, "tree.csv", [edges], _TEXT_TOKENS, _reads_taxonomy),
         "predicting from CSV": Format(
-            60, "t.csv", [numbers], _CSV_TOKENS, _predicts(known, Columns(features=NUMBERS.features))
+            60, "t.csv", [numbers], _CSV_TOKENS, _predicts(named, Columns(features=NUMBERS.features))
         ),
         "predicting from NPZ": Format(40, "t.npz", stored, [], _predicts(known, Columns())),
         "learning, CSV rows": Format(14, "t.csv", [numbers], _CSV_TOKENS, _learns(NUMBERS), True, _csv_rows),

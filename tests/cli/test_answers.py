@@ -56,7 +56,9 @@ def test_texts_are_not_written_beside_labels_unless_asked_for(tmp_path):
         "tests.reading:WORDS",
     ]
     assert reticent(*init).returncode == 0
-    (tmp_path / "new.csv").write_text("note\nprivate words\n")
+    (tmp_path / "new.csv").write_text("note,length\nprivate words,long\n")
+    named = ["--text", "note", "--label", "length", "--encoder", "tests.reading:WORDS", EACH]
+    assert reticent("learn", tmp_path / "new.csv", "--model", tmp_path / "model", *named).returncode == 0
     predict = ["predict", tmp_path / "new.csv", "--model", tmp_path / "model", "--text", "note"]
     predict += ["--encoder", "tests.reading:WORDS", "-o", tmp_path / "out.csv"]
     assert reticent(*predict).returncode == 0

@@ -181,7 +181,9 @@ def test_learn_prints_what_replace_one_costs(tmp_path):
         assert runner.invoke(app, ["report", "model", "--out", "page/report.html"]).exit_code  # no such folder
         assert runner.invoke(app, ["report", "model"]).exit_code == 0
     assumed = "if each row is another person and nobody is in two tasks."
-    assert f"One person has lost at most epsilon 1.0000 of 1 at delta 1e-05 (replace-one),\n{assumed}" in said.output
+    assert f"One person has lost at most epsilon 1.0000 of 1 at delta 1e-05 (replace-one), {assumed}" in one_line(
+        said.output
+    )
     assert 0.999 < model.spent()["epsilon"] <= 1
     assert model.spent()["adjacency"] == "replace-one"
     page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")

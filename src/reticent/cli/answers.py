@@ -70,7 +70,7 @@ def predict(
     _refuse_own_columns(columns.keep, k)
     classifier = loaded(model, encoder, learner)
     examples = read(source, columns, labelled=False)
-    released = classifier.directory.model
+    released = classifier.model_for(examples.inputs)
     best, scores = released.top(examples.inputs, classifier.encoder, k)
     labels = released.names(best)
     if as_json:

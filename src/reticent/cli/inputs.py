@@ -1,6 +1,7 @@
 """What verbs are given: models, encoders, examples, memory and names of tasks, from words of the command line."""
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,8 @@ from reticent import errors, names
 
 if TYPE_CHECKING:
     from reticent.memory import Memory
+
+_NAME = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?=,|$)|([^,]+)')
 
 
 def encoder_of(name: str) -> Any:
@@ -86,5 +89,10 @@ def task_name(source: Path, name: str | None) -> str:
 
 
 def listed(text: str | None) -> tuple[str, ...]:
-    """Returns words that stand between commas."""
-    return tuple(part.strip() for part in text.split(",")) if text else ()
+    """Returns names that stand between commas; in double quotes one may hold commas, and blanks around it count.
+
+    >>> listed('age, "height, cm"," x"')
+    ('age', 'height, cm', ' x')
+    """
+    found = _NAME.findall(text or "")
+    return tuple(quoted.replace('""', '"') if quoted else plain.strip() for quoted, plain in found if quoted or plain)

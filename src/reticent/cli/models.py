@@ -114,6 +114,8 @@ def init(
         encoder=encoder_of(encoder), labels=policy, learner=chosen, budget=budget, path=folder, memory=remembered
     )
     typer.echo(json.dumps(model.statement().json(), indent=2) if as_json else model.privacy_statement())
+    if not as_json:
+        person_options.say_sizes(policy, budget, remembers=memory is not None)
     if names is not None and not as_json:
         typer.echo(f"\n{_about_names(policy)}")
 
@@ -149,6 +151,8 @@ def learn(
     if anchor is not None:
         ledger_verbs.anchored(model, anchor)
     whose = {"persons": examples.persons, "each_row_is_a_person": each_row_is_a_person}
+    if not as_json:
+        person_options.say_sizes(classifier.labels, classifier.budget, remembers=classifier.memory is not None)
     classifier.learn_task(examples.inputs, examples.labels, name=task, **whose)
     if anchor is not None:
         ledger_verbs.anchored(model, anchor)

@@ -19,7 +19,12 @@ Plot = Annotated[Path | None, typer.Option(help="Also write a figure: FILE.png o
 Model = Annotated[Path, typer.Option(help="The model directory.")]
 Text = Annotated[str | None, typer.Option(help="Column with texts.")]
 Image = Annotated[str | None, typer.Option(help="Column with paths of images.")]
-Features = Annotated[str | None, typer.Option(help="Columns of numbers, separated by commas.")]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        help="Columns of numbers, separated by commas; a name with a comma or a blank at its end in double quotes."
+    ),
+]
 Again = Annotated[
     str | None,
     typer.Option(help="As given to init, where it is not stored: hf:NAME, timm:NAME or module:object (runs its code)."),

@@ -1,11 +1,13 @@
 """What the command line asks and says of persons: whose the rows are, in how many tasks one is, what one has lost."""
 
+import textwrap
 from typing import Annotated, Any
 
 import typer
 
 from reticent import errors
 from reticent.budget import Adjacency, Budget
+from reticent.policies import Policy, ReleasedLabels
 from reticent.privacy.rounding import exact, rounded_up
 
 Person = Annotated[
@@ -18,6 +20,8 @@ TasksPerPerson = Annotated[int | None, typer.Option(help="In how many tasks one 
 ReplaceOne = Annotated[
     bool, typer.Option("--replace-one", help="Neighbours differ in what one person contributed, not in whether.")
 ]
+
+_WIDTH = 79
 
 
 def budget(epsilon: float, delta: float, tasks: int | None, examples: int, replace_one: bool) -> Budget:
@@ -42,10 +46,19 @@ def refuse_unsaid(person: str | None, each_row_is_a_person: bool) -> None:
         )
 
 
+def folded(sentence: str) -> str:
+    """Returns a sentence in lines of less than 80 columns."""
+    return textwrap.fill(sentence, _WIDTH, break_on_hyphens=False)
+
+
+def say_sizes(policy: Policy, budget: Budget, *, remembers: bool) -> None:
+    """Says which classes will be released before anything is spent; beside the output, for it is no result."""
+    if isinstance(policy, ReleasedLabels) and not remembers:  # with memory labels gather evidence over tasks
+        typer.echo(folded(policy.expectation(budget)), err=True)
+
+
 def say_spent(facts: dict[str, Any]) -> None:
     """Says what was lost, never without what that assumes."""
     budget = f"{exact(facts['budget'])} at delta {exact(facts['delta'])}"
-    typer.echo(
-        f"One person has lost at most epsilon {rounded_up(facts['epsilon'])} of {budget} ({facts['adjacency']}),"
-    )
-    typer.echo(f"if {facts['if']}.")
+    lost = f"One person has lost at most epsilon {rounded_up(facts['epsilon'])} of {budget}"
+    typer.echo(folded(f"{lost} ({facts['adjacency']}), if {facts['if']}."))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.readers.csv_files import STANDARD_INPUT, read_csv, readable
-from reticent.readers.examples import Columns, Examples
+from reticent.readers.examples import Columns, Examples, NamedColumns
 from reticent.readers.image_folders import read_folder
 from reticent.readers.npz_files import read_npz
 from reticent.readers.parquet_files import read_parquet
@@ -54,7 +54,8 @@ def _table(path: Path, columns: Columns, reader: Callable[..., dict[str, list[ob
     elif columns.image:
         inputs = [path.parent / str(name) if name is not None else None for name in data[columns.image]]
     else:
-        inputs = np.column_stack([_numbers(data[name]) for name in columns.features])
+        inputs = np.column_stack([_numbers(data[name]) for name in columns.features]).view(NamedColumns)
+        inputs.columns = list(columns.features)
     return Examples(
         inputs,
         data[columns.label] if columns.label else None,

@@ -35,12 +35,28 @@ def read_csv(path: Path, columns: Columns, *, labelled: bool) -> dict[str, list[
         header = _fields(next(lines, None))
         if any(map(_undecodable, header)):
             raise errors.InvalidValue(f"The first line of {path.name} is not UTF-8. Save the file as UTF-8.")
+        _refuse_other_formats(path, columns, header)
         refuse_missing(path, columns.wanted, header, shown=False)  # without a header the first line is an example
         places = [header.index(name) for name in columns.wanted]
         rows = (row if len(row) == len(header) else None for row in map(_fields, lines))
         missing: list[object] = [None] * len(places)
         kept = [[row[i] for i in places] if row else missing for row in rows if row or not labelled]
     return {name: [row[i] for row in kept] for i, name in enumerate(columns.wanted)}
+
+
+def _refuse_other_formats(path: Path, columns: Columns, header: list[str]) -> None:
+    """Refuses a file without a first line, and one whose columns are separated by something else, and says so.
+
+    Only a line that holds all wanted names is told from an example, of which nothing may be said.
+    """
+    if not header:
+        raise errors.InvalidValue(f"{path.name} is empty. Expected names of columns in its first line.")
+    for separator, called in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        parts = [part.strip().strip('"') for part in separator.join(header).split(separator)]
+        if len(parts) > len(header) and set(columns.wanted) <= set(parts):
+            raise errors.InvalidValue(
+                f"The columns of {path.name} are separated by {called}. Save it with commas, or as Parquet."
+            )
 
 
 def readable(cell: object) -> object:

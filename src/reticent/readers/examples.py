@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
@@ -47,6 +48,12 @@ class Columns:
     def wanted(self) -> tuple[str, ...]:
         """All columns, each once, inputs first."""
         return tuple(dict.fromkeys(name for name in (*self.inputs, self.label, self.person, *self.keep) if name))
+
+
+class NamedColumns(np.ndarray[tuple[int, int], np.dtype[np.float64]]):
+    """An array that knows the names of its columns, as a frame does; what is made of it does not."""
+
+    columns: list[str]
 
 
 @dataclass(frozen=True)

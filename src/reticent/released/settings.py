@@ -11,6 +11,8 @@ from reticent.memory import Epoch
 from reticent.numerics.reading import json_of
 
 NAMES = ("budget", "policy", "public_labels", "rule", "learner", "encoder")
+COLUMNS = "columns"  # only where the inputs of the first task had names
+MOST_COLUMNS = 10_000
 MEMORY = "memory"  # only in the settings of a model that has one
 LABELS = "labels.json"
 RELEASES = "releases"
@@ -26,6 +28,8 @@ def checked(stored: Any) -> dict[str, Any]:
     found = {name: stored[name] for name in NAMES}
     if MEMORY in stored:
         found[MEMORY] = Epoch.from_json(stored[MEMORY]).to_json()
+    if COLUMNS in stored:
+        found[COLUMNS] = stored[COLUMNS]
     Budget.from_json(found["budget"])
     encoder = found["encoder"]
     good = (
@@ -33,6 +37,7 @@ def checked(stored: Any) -> dict[str, Any]:
         and _is_described(found["rule"])
         and (found["learner"] is None or _is_described(found["learner"]))
         and is_entry(found["public_labels"])
+        and _are_names(found.get(COLUMNS, []))
         and (
             encoder is None
             or (isinstance(encoder, dict) and _is_text(encoder.get("name")) and _is_text(encoder["digest"] or ""))
@@ -93,6 +98,10 @@ def are_entries(value: Any) -> bool:
 def is_identity(value: Any) -> bool:
     """Returns whether this is the random name of a ledger."""
     return _is_text(value) and bool(value)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= MOST_COLUMNS and all(map(_is_text, value))
 
 
 def _is_described(value: Any) -> bool:

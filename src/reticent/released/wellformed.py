@@ -39,7 +39,7 @@ def refuse_malformed(model: Model, rule: str | None, *, since: int = 0, advice: 
         advice: What to do then.
     """
     learned = [release for release in model.releases if release.parameters]
-    width = next((_width(release.parameters) for release in learned), None)
+    width = next((width_of(release.parameters) for release in learned), None)
     for release in model.releases[since:]:
         if release.parameters and not (
             _fits(release.parameters, len(model.labels))
@@ -190,6 +190,7 @@ def _finite(array: Any) -> bool:
     return array.dtype.kind in "iu" or (array.dtype.kind == "f" and bool(np.isfinite(array).all()))
 
 
-def _width(parameters: Mapping[str, Any]) -> int | None:
+def width_of(parameters: Mapping[str, Any]) -> int | None:
+    """Returns the width of features that a release was made of; None where it does not say."""
     found = parameters.get(_SUMS, parameters.get(WEIGHT))
     return int(found.shape[1]) if found is not None and found.ndim == 2 else None

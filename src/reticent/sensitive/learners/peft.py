@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +86,7 @@ class PeftEnsemble:
     length: float | None = _LENGTH
     decoys: int = _DECOYS
     tuning: str | None = None
+    takes_one_example_per_person: ClassVar[bool] = True  # steps sample examples, not persons
     engine: Engine = field(default_factory=Engine)
     calibrate: Calibrate = field(default=accounting.training_beside, repr=False)
 
