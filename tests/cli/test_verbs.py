@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,12 @@ def test_every_verb_has_help_with_an_example(verb):
     shown = reticent(*verb, "--help")
     assert shown.returncode == 0
     assert f"Example: reticent {' '.join(verb)}" in " ".join(shown.stdout.split())
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_every_verb_is_documented(verb):
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert f"`{' '.join(verb)}`" in page
 
 
 def test_no_verb_is_left_out_of_these_tests():

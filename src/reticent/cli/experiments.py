@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the report and the model go.")] = Path("demo"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the report and the model go.")] = Path("demo"),
     as_json: AsJson = False,
 ) -> None:
     """Show a complete example on embedded data, offline: a hospital codes diagnoses.
@@ -152,7 +152,9 @@ def bench(
     data: Annotated[Path, typer.Option(help="Folder with data sets; see docs/reproducing-the-paper.md.")] = Path(
         "data"
     ),
-    out: Annotated[Path, typer.Option(help="Results folder; runs that are done there are kept.")] = Path("results"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Results folder; runs that are done there are kept.")] = Path(
+        "results"
+    ),
     workers: Annotated[int | None, typer.Option(help="Processes at once; one per core by default.")] = None,
     threads: Annotated[int, typer.Option(help="Threads of each process.")] = 1,
     seeds: Annotated[int | None, typer.Option(help="Only the first so many seeds of each spec.")] = None,
@@ -231,7 +233,8 @@ def bench(
 def report(
     folder: Annotated[Path, typer.Argument(help="A results folder of bench, or a model directory.")],
     out: Annotated[
-        Path | None, typer.Option(help="The file to write; report.html or sign-off.html in the folder by default.")
+        Path | None,
+        typer.Option("--out", "-o", help="The file to write; report.html or sign-off.html in the folder by default."),
     ] = None,
     sign_off: Annotated[
         bool, typer.Option("--sign-off", help="Of a model: the page that a privacy officer signs, on two sheets.")

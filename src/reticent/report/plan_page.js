@@ -135,7 +135,7 @@
     set("release-line", "d", line(steps(least, most, 120).map((n) => [across(n, least, most), upwards(plan.chance(n))])));
     set("release-here", "cx", across(given.size, least, most));
     set("release-here", "cy", upwards(chance));
-    const ends = facts.controls.epsilon, budgets = steps(ends.least, ends.most, 16);
+    const ends = facts.controls.epsilon, budgets = steps(ends.least, ends.most, 32);
     const shown = budgets.map((epsilon) => {
       const other = planOf({ ...given, epsilon });
       const released = other.chance(given.size) * accuracy(curve, given.size, other.noise);
