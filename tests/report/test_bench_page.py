@@ -138,6 +138,20 @@ def test_legends_name_only_what_differs():
     assert [words for words, _, _ in found[0].series][1:] == ["peft · base · film", "peft · base · last_layer"]
 
 
+def test_private_curves_stand_beside_the_best_without_privacy(text):
+    section = text[text.index('<section id="accuracy-after-each-task">') :]
+    section = section[: section.index("</section>")]
+    figures = re.findall(r"<figure.*?</figure>", section, flags=re.DOTALL)
+    by_caption = {found[1]: figure for figure in figures if (found := re.search("<figcaption>(.*?)</", figure))}
+    beside = by_caption["clinc150 · epsilon 1 · oracle"]
+    assert set(re.findall(r"no privacy: (\w+)", beside)) == {"noncl"}  # the most skilled of the made-up learners
+    assert beside.count('class="guide"') == 2  # the line, and its sample in the legend
+    assert all("no privacy: " not in figure for words, figure in by_caption.items() if "no privacy" in words)
+    elsewhere = [figure for words, figure in by_caption.items() if words.startswith("icd10cm")]
+    assert elsewhere
+    assert all("no privacy: " not in figure for figure in elsewhere)  # none was run there
+
+
 def test_best_share_is_marked_and_printed(text):
     section = text[text.index("Accuracy against the share of the budget for labels</h2>") :]
     section = section[: section.index("</section>")]

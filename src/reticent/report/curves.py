@@ -1,7 +1,7 @@
 """The plots of a benchmark's page, from groups of runs."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reticent.report import axes, figures, groups, svg
@@ -32,11 +32,17 @@ KNOWN = Metric("known", "labels known", scale=1, digits=0)
 
 
 def by_task(found: Sequence[Group]) -> list[svg.Plot]:
-    """Draws average accuracy after each task."""
+    """Draws average accuracy after each task; dotted, the best without privacy on the same stream."""
     plots = []
     measured = [g for g in found if any(len(run.get("curve") or []) > 1 for run in g.runs)]
     for own in groups.facets(measured, along=None, by=["epsilon", "ratio"]):
-        drawn = [(facet, [_curve(name, style, line[0]) for name, style, line in facet.series]) for facet in own]
+        drawn = [
+            (
+                facet,
+                [*(_curve(name, style, line[0]) for name, style, line in facet.series), *_reference(facet, measured)],
+            )
+            for facet in own
+        ]
         places = {p.x for _, series in drawn for s in series for p in s.points}
         if places:
             x = axes.marked("after task", {place: f"{place:g}" for place in places})
@@ -127,6 +133,25 @@ def _curve(name: str, style: int, group: Group) -> svg.Series:
     spreads = group.spreads((run.get("curve") or [] for run in group.runs), scale=100)
     points = [_point(float(t), f"after task {t}", s) for t, s in enumerate(spreads, start=1) if s is not None]
     return svg.Series(name=name, style=style, points=points)
+
+
+def _reference(facet: Facet, measured: Sequence[Group]) -> list[svg.Series]:
+    """Returns a dotted line for the best learner without privacy, where a plot has private ones and room for it."""
+    shown = facet.series[0][2][0].settings
+    free = [
+        g
+        for g in measured
+        if g.settings.get("epsilon") is None
+        and all(g.settings.get(f) == shown.get(f) for f in ("data", "ratio", "tasks"))
+    ]
+    styles = [
+        style for style in reversed(range(svg.MOST_SERIES)) if style not in {style for _, style, _ in facet.series}
+    ]
+    if shown.get("epsilon") is None or not free or not styles:
+        return []
+    best = max(free, key=groups.accuracy)
+    curve = _curve(f"no privacy: {groups.name(best.settings, ['learner', 'labels'])}", styles[0], best)
+    return [replace(curve, guide=[(p.x, p.y) for p in curve.points], joined=False)]
 
 
 def _released(name: str, style: int, group: Group) -> svg.Series:

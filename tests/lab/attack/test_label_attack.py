@@ -77,7 +77,7 @@ def test_the_game_catches_a_broken_remedy():
 
 
 def test_curve_grows_with_epsilon():
-    curve = label_attack.accuracy_curve(1e-5, trials=4_000, trainings=60)
+    curve = label_attack.accuracy_curve(1e-5, trials=4_000, trainings=30)
     assert {r.epsilon for r in curve} == set(label_attack.CURVE)
     optimal = [r.accuracy for r in curve if r.target == "optimal"]
     assert optimal[0] < 0.6  # 0.525, with a deviation of 0.008
@@ -86,7 +86,7 @@ def test_curve_grows_with_epsilon():
     leak = [r for r in curve if not r.remedy]
     assert [r.epsilon for r in leak] == list(label_attack.CURVE)
     assert all(r.accuracy == 1.0 for r in leak)
-    assert leak[0].broken  # 60 games of 60: at least 0.78
+    assert leak[0].broken  # 30 games of 30: at least 0.61
 
 
 def test_delta_zero_is_refused():
