@@ -41,7 +41,19 @@ PLACES = {
     "errors": "numerics",
     **dict.fromkeys(["budget", "label_names", "labels", "memory", "names", "policies", "privacy"], "values"),
     **dict.fromkeys(
-        ["classifier", "directory", "preprocessing", "program", "schema", "serving", "testing", "vaults"], "user"
+        [
+            "classifier",
+            "directory",
+            "estimator",
+            "loading",
+            "preprocessing",
+            "program",
+            "schema",
+            "serving",
+            "testing",
+            "vaults",
+        ],
+        "user",
     ),
 }
 

@@ -360,7 +360,7 @@ def test_an_existing_model_is_not_overwritten(tmp_path):
 
 def test_a_budget_cannot_change(tmp_path):
     model = learned("public", tmp_path)
-    model.set_params(budget=rt.Budget(epsilon=2.0, delta=1e-5))
+    model.budget = rt.Budget(epsilon=2.0, delta=1e-5)
     with pytest.raises(errors.InvalidValue, match="cannot change"):
         model.learn_task(*data(["a"], 10), name="may")
 

@@ -1,11 +1,9 @@
 """Writers of a model directory: several at once, killed at any moment, on a full disk."""
 
 import contextlib
-import copy
 import json
 import multiprocessing
 import os
-import pickle
 import random
 import re
 import shutil
@@ -281,21 +279,6 @@ def test_no_working_files_stay(tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(
         [FILE_NAME, files.LOCK, store.LABELS, store.MANIFEST, store.RELEASES, CARD]
     )
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])  # noqa: S301
-def test_copies_of_a_model_write_to_its_folder(tmp_path, copied):
-    model = classifier(tmp_path).learn_task(X, Y, name="march")
-    other = copied(model)
-    other.learn_task(X, Y, name="april")
-    model.learn_task(X, Y, name="may")
-    assert tasks_of(tmp_path) == ["march", "april", "may"]
-    with pytest.raises(errors.InvalidValue, match="in memory cannot be copied"):
-        copied(classifier(None).learn_task(X, Y, name="march"))
-    twin = copy.copy(other.directory)
-    twin.add_labels(["c"])
-    other.extend_labels(["d"])
-    assert rt.load(tmp_path).classes_.tolist() == ["a", "b", "c", "d"]
 
 
 # --- one commit point

@@ -15,8 +15,9 @@ from reticent.policies import PublicLabels, ReleasedLabels
 from reticent.privacy.planning import Plan, plan
 
 if TYPE_CHECKING:
-    from reticent.classifier import ContinualClassifier, load
+    from reticent.classifier import ContinualClassifier
     from reticent.lab.compare import compare
+    from reticent.loading import load
     from reticent.sensitive.learners.cosine import Cosine
     from reticent.sensitive.learners.peft import PeftEnsemble
     from reticent.sensitive.tuning import tune
@@ -50,7 +51,7 @@ __all__ = [
 _LATER = {
     "ContinualClassifier": "reticent.classifier",
     "compare": "reticent.lab.compare",
-    "load": "reticent.classifier",
+    "load": "reticent.loading",
     "Cosine": "reticent.sensitive.learners.cosine",
     "PeftEnsemble": "reticent.sensitive.learners.peft",
     "tune": "reticent.sensitive.tuning",

@@ -4,17 +4,18 @@ import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from reticent import errors, schema
+from reticent import errors, estimator, schema
 from reticent.budget import Budget
 from reticent.directory import Directory
 from reticent.labels import Label, LabelSpace, canonical, spelled
 from reticent.memory import Memory
+from reticent.numerics.containers import opened
 from reticent.policies import Policy, PublicLabels, ReleasedLabels, refuse_numbers
 from reticent.privacy.statement import Statement
 from reticent.program import learn, refuse_several, refuse_without_memory, warn_of_near_name, warn_of_no_label
@@ -39,6 +40,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
       - `predict`, `classes_` and everything saved come from releases.    test_saved_model_has_no_trace_of_canaries
       - How its learner was tuned is in the statement.                    test_tuning_is_recorded_once
       - Loading and predicting import neither `gate` nor `sensitive`.     test_predicting_needs_no_gate
+      - A copy of what has learned (pickle, joblib, deepcopy) predicts, and has no ledger to learn with.
+                                                                          test_copies_only_predict
 
     Args:
         encoder: From inputs to features of shape (n, K); None where inputs are features already.
@@ -48,6 +51,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         path: A folder for the model, durable from the first spend; None keeps it in memory.
         noise: Where noise comes from; the operating system by default. A seeded source is NOT PRIVATE.
         memory: What it may keep between tasks in a vault outside of `path`; nothing by default. See `Memory`.
+        refused: Nothing; a class weight is refused with the reason.
 
     Example:
         >>> model = ContinualClassifier(labels=PublicLabels(["a", "b"]), budget=Budget(epsilon=1.0, delta=1e-5))
@@ -68,7 +72,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         path: str | os.PathLike[str] | None = None,
         noise: "NoiseSource | None" = None,
         memory: Memory | None = None,
+        **refused: Never,
     ) -> None:
+        estimator.refuse_others(refused)
         self.encoder = encoder
         self.labels = labels
         self.learner = learner
@@ -106,7 +112,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         learned = [release for release in directory.model.releases if release.parameters]
         with errors.silenced():  # what a container says while it is read may be about one row
             called = f"task {len(learned) + 1}" if name is None else name
-            task = Task(X, y, _one_of(persons, units), name=called, each_row_is_a_person=each_row_is_a_person)
+            whose = estimator.one_of(persons, units)
+            task = Task(X, y, whose, name=called, each_row_is_a_person=each_row_is_a_person)
         warn_of_near_name(task.name, directory)
         tuning: str | None = getattr(learner, "tuning", None)
         if tuning is not None:
@@ -116,16 +123,16 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         warn_of_no_label(self._policy(), directory, task.name)
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: object = None) -> "ContinualClassifier":
+    def partial_fit(self, X: Any, y: Any = None, **refused: Never) -> "ContinualClassifier":
         """Learns one task; `classes` is refused, because the policy says which labels there are."""
-        if classes is not None:
-            raise errors.InvalidValue("Expected no classes: the label policy says which labels there are.")
+        estimator.refuse_others(refused, y)
         return self.learn_task(X, y)
 
-    def fit(self, X: Any, y: Any) -> "ContinualClassifier":
+    def fit(self, X: Any, y: Any = None, **refused: Never) -> "ContinualClassifier":
         """Learns the first task of a new stream; refuses a classifier that has learned already."""
         from reticent import preprocessing
 
+        estimator.refuse_others(refused, y)
         if self.releases:
             raise errors.InvalidValue("Expected a new classifier: fit learns one first task. Use learn_task, or clone.")
         preprocessing.refuse_fitted_steps(self)
@@ -154,10 +161,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return schema.n_features(self.encoder, self._model())
 
     @property
-    def classes_(self) -> npt.NDArray[np.object_]:
+    def classes_(self) -> npt.NDArray[Any]:
         """All known labels; public, or released."""
         known = self._model().labels.labels
-        return np.fromiter(known, dtype=object, count=len(known))
+        return estimator.typed(np.fromiter(known, dtype=object, count=len(known)))
 
     def model_for(self, X: Any) -> Model:
         """Returns what was released, to score these inputs with; refuses other columns, and predicting too early."""
@@ -166,19 +173,53 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         schema.refuse_other(schema.of(self.directory), X)
         return model
 
-    def predict(self, X: Any) -> npt.NDArray[np.object_]:
-        """Returns the best known label of each example; `rt.UNKNOWN` where none is known or it has no features."""
-        model = self.model_for(X)
-        return model.names(model.top(X, self.encoder, 1)[0][:, 0])
+    def predict(self, X: Any, *, abstain: float | None = None) -> npt.NDArray[Any]:
+        """Returns the best known label of each example; `rt.UNKNOWN` where none is known or it has no features.
+
+        Args:
+            X: Features, or inputs for the encoder.
+            abstain: `rt.UNKNOWN` also where the best label's probability (`predict_proba`) is below this; 0 to 1.
+        """
+        if abstain is None:
+            model = self.model_for(X)
+            return estimator.typed(model.names(model.top(opened(X), self.encoder, 1)[0][:, 0]))
+        return estimator.typed(self.top_k_proba(X, 1, abstain=abstain)[0][:, 0])
 
     def predict_top_k(self, X: Any, k: int = 5) -> npt.NDArray[np.object_]:
         """Returns the k best labels of each example, best first, for label spaces of any size."""
         model = self.model_for(X)
-        return model.names(model.top(X, self.encoder, errors.whole("k", k, at_least=1))[0])
+        return model.names(model.top(opened(X), self.encoder, errors.whole("k", k, at_least=1))[0])
+
+    def top_k_proba(
+        self, X: Any, k: int = 5, *, abstain: float = 0.0
+    ) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.float64]]:
+        """Returns the k best labels of each example and their probabilities, for label spaces of any size.
+
+        Args:
+            X: Features, or inputs for the encoder.
+            k: How many.
+            abstain: All labels of an example are `rt.UNKNOWN` where the probability of the best is below this.
+        """
+        least = errors.real("abstain", abstain, above=0, below=np.nextafter(1, 2), at_least=True)
+        model, k = self.model_for(X), errors.whole("k", k, at_least=1)
+        found = model.best(opened(X), self.encoder, k, weighed=True).abstaining(least)
+        return model.names(found.rows), found.chances
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Returns one probability per example and known label, in the order of `classes_`; NaN without features.
+
+        How sure to be follows from releases alone; docs/sklearn.md says how, and how far it was off where measured.
+        """
+        return self.model_for(X).probabilities(opened(X), self.encoder)
+
+    def predict_log_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Returns the logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)), dtype=np.float64)
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float32]:
         """Returns one score per example and known label, in the order of `classes_`; NaN for what cannot be scored."""
-        return self.model_for(X).scores(X, self.encoder)
+        return self.model_for(X).scores(opened(X), self.encoder)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the accuracy. On private data this number is not private: publish it only for public test data."""
@@ -216,7 +257,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from reticent.sensitive.task import Task
 
         with errors.silenced():
-            task = Task(X, y, _one_of(persons, units), name=name, each_row_is_a_person=each_row_is_a_person)
+            whose = estimator.one_of(persons, units)
+            task = Task(X, y, whose, name=name, each_row_is_a_person=each_row_is_a_person)
         schema.refuse_unlearned(self.releases)
         directory = self._to_learn(X)
         warn_of_near_name(task.name, directory)
@@ -252,13 +294,32 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Copies model and ledger to a new folder."""
         self.directory.save(path, settings=self._settings())
 
+    # --- what scikit-learn asks
+
+    def set_params(self, **params: Any) -> "ContinualClassifier":
+        """Sets parameters; refuses what cannot change once the model has been made: budget, labels, path, memory."""
+        estimator.refuse_changes(self.get_params(deep=False) if hasattr(self, "_directory") else {}, params)
+        super().set_params(**params)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return state | {"noise": None} if "_directory" in state else state  # its copy only predicts
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.non_deterministic = True
+        tags.input_tags.string = self.encoder is not None
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_directory") and bool(self.releases)
 
     def _repr_html_(self) -> str:
         import html
 
-        return f"<pre>{html.escape(self.privacy_statement())}</pre>"
+        states = hasattr(self, "_directory") and not self._directory.copied
+        return f"<pre>{html.escape(self.privacy_statement() if states else repr(self))}</pre>"
 
     # --- inside
 
@@ -337,50 +398,3 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.learner is not None:
             changed |= {"learner": schema.learner_to_json(self.learner), "rule": self.learner.rule.to_json()}
         return changed
-
-
-def _one_of(persons: Any, units: Any) -> Any:
-    if persons is not None and units is not None:
-        raise errors.InvalidValue("Expected persons, or its old name units; not both.")
-    return units if persons is None else persons
-
-
-def load(
-    path: str | os.PathLike[str],
-    *,
-    encoder: Encode | None = None,
-    learner: "Learner | None" = None,
-    vault: str | os.PathLike[str] | None = None,
-) -> ContinualClassifier:
-    """Loads a model directory to predict or to continue learning. The user's own code must be passed again.
-
-    Args:
-        path: The model directory.
-        encoder: Where it is not one that comes with a package.
-        learner: Another one than is stored, for the tasks that follow.
-        vault: Where the vault of a model with memory is, if it was moved: your word that no copy of it is in use.
-            Only learning needs it.
-
-    Example:
-        >>> load("no such folder")
-        Traceback (most recent call last):
-        reticent.errors.InvalidValue: No model at no such folder. Expected a folder with a manifest.json in it.
-    """
-    directory = Directory.open(path, rule=None if learner is None else learner.rule)
-    if learner is not None:
-        directory.refuse_other_rule(learner.rule)
-    stored = directory.settings["encoder"]
-    if stored is not None:
-        encoder = schema.stored_encoder(stored) if encoder is None else encoder
-        if stored["digest"] not in (None, getattr(encoder, "digest", None)):
-            raise errors.InvalidValue(f"Expected the encoder {stored['name']!r} with the weights it had.")
-    model = ContinualClassifier(
-        encoder=encoder, labels=directory.policy, learner=learner, budget=directory.budget, path=path
-    )
-    if directory.epoch is not None:
-        directory.vault = None if vault is None else Path(vault).absolute()
-        model.memory = directory.epoch.memory(Path(path), directory.vault)
-    elif vault is not None:
-        raise errors.InvalidValue("This model has no memory, and needs no vault.")
-    model._directory, model._made_with = directory, model.memory
-    return model

@@ -50,6 +50,7 @@ class Directory:
         derived anew.                                                          test_the_ledger_decides_what_is_published
       - A ledger that is missing, older than the releases or of another model is refused for learning; predicting from
         the releases stays possible.                                           test_without_its_ledger_a_model_predicts
+      - A copy in memory predicts and has no ledger: two would spend one budget twice.   test_copies_only_predict
 
     Args:
         path: The folder; None keeps everything in memory.
@@ -65,6 +66,7 @@ class Directory:
         self.given, self.path = path, None if path is None else path.absolute()  # wherever the process goes later
         self.policy, self.model, self.settings = policy, model, dict(settings)
         self.vault: Path | None = None  # where the user says that it is
+        self.copied = False  # by copy.deepcopy or pickle: without a ledger
         self._identity = identity
         self._releases: list[dict[str, str]] = []  # file and digest of each; none in memory
         self._known: Account | None = None  # what was verified of the ledger before; none in memory
@@ -77,23 +79,12 @@ class Directory:
         return f"Directory({'in memory' if self.path is None else str(self.path)!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        if self.path is None:
-            raise errors.InvalidValue(
-                "A model in memory cannot be copied: both copies would spend the same budget. Use save(path)."
-            )
-        mine = {
-            "_releases": list(self._releases),
-            "_ledger": None,
-            "_gate": None,
-            "_vault": None,
-            "_mutex": None,
-            "_thread": 0,
-        }
-        return vars(self) | mine
+        mine = {"_releases": list(self._releases), "copied": True}
+        return vars(self) | dict.fromkeys(("_known", "_ledger", "_gate", "_vault", "_mutex")) | mine
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._mutex, self._process = threading.Lock(), os.getpid()
+        self._mutex, self._thread, self._process = threading.Lock(), 0, os.getpid()
 
     # --- making and opening
 
@@ -310,7 +301,12 @@ class Directory:
             mutex.release()
 
     def _forget_parent(self) -> None:
-        """In a forked child: a writer that was open is its parent's."""
+        """In a forked child: a writer that was open is its parent's. A copy has no ledger, and is refused."""
+        if self.copied:
+            raise errors.LedgerError(
+                "This is a copy of a model: it predicts, and without a ledger it neither learns nor says what was "
+                "spent. Use the model that it was copied from, or load(path)."
+            )
         if self._process != os.getpid() and self.path is not None:
             if self._ledger is not None:
                 self._ledger.close()

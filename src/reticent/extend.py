@@ -11,7 +11,7 @@ See docs/own-learner.md, which imports nothing else of the package.
 
 from reticent import encoders, errors
 from reticent.budget import Budget
-from reticent.classifier import ContinualClassifier, load
+from reticent.classifier import ContinualClassifier
 from reticent.encoders import Encoder, wrap
 from reticent.gate.gate import Gate, Permit
 from reticent.gate.grid import SCALE
@@ -23,6 +23,7 @@ from reticent.gate.remembered import RememberedSums, StreamSums
 from reticent.gate.sparse import SparseGaussian, SparseSums
 from reticent.lab.data.datasets import Data
 from reticent.labels import LabelSpace
+from reticent.loading import load
 from reticent.memory import Memory, remembered
 from reticent.numerics.rows import unit_rows
 from reticent.policies import Policy, PublicLabels, ReleasedLabels

@@ -1,6 +1,7 @@
 """Verbs that let a model answer: predict, evaluate."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,8 @@ from reticent.cli.options import Again, AsJson, Features, Image, Model, Text, te
 
 if TYPE_CHECKING:
     from reticent.readers import Examples
+
+_PLURAL = {"score": "scores", "probability": "probabilities"}  # columns of predictions, and their keys in JSON
 
 
 def predict(
@@ -40,6 +43,10 @@ def predict(
         int | None,
         typer.Option("--top-k", "--top", help="So many labels for each example, with their scores, best first."),
     ] = None,
+    proba: Annotated[bool, typer.Option("--proba", help="Also the probability of each label.")] = False,
+    abstain: Annotated[
+        float | None, typer.Option(help="UNKNOWN where the best label's probability is below this, such as 0.5.")
+    ] = None,
     safe_csv: Annotated[
         bool, typer.Option("--safe-csv", help="For spreadsheets: an apostrophe before texts that begin like a formula.")
     ] = False,
@@ -50,7 +57,7 @@ def predict(
     """Predict labels from releases alone: one row for each example, in their order; what cannot be read is UNKNOWN.
 
     Inputs are not repeated beside the labels: --keep says which columns are. Images of a folder are named by their
-    files. Scores rank the labels of one example; they are no probabilities.
+    files. Scores rank the labels of one example; probabilities say how sure to be, as far as releases tell.
 
     Example: `reticent predict new.csv --model model/ --text note --keep id -o out.csv`
     """
@@ -59,6 +66,7 @@ def predict(
     from reticent.report import row_files
 
     k = 1 if top_k is None else errors.whole("top-k", top_k, at_least=1)
+    least = errors.real("abstain", abstain or 0.0, above=0, below=math.nextafter(1, 2), at_least=True)
     if output is not None:
         refuse_own(output)
         row_files.check_ending(output)
@@ -71,20 +79,22 @@ def predict(
     classifier = loaded(model, encoder, learner)
     examples = read(source, columns, labelled=False)
     released = classifier.model_for(examples.inputs)
-    best, scores = released.top(examples.inputs, classifier.encoder, k)
-    labels = released.names(best)
+    found = released.best(examples.inputs, classifier.encoder, k, weighed=proba or least > 0)
+    found = found.abstaining(least) if least > 0 else found
+    labels = released.names(found.rows)
+    more = {"score": found.scores} if top_k is not None else {}
+    more |= {"probability": found.chances.round(6)} if proba else {}
     if as_json:
         facts = {"labels": labels.tolist()}
-        if top_k is not None:
-            facts["scores"] = [[row_files.finite(score) for score in row] for row in scores.tolist()]
+        for name, values in more.items():
+            facts[_PLURAL[name]] = [[row_files.finite(value) for value in row] for row in values.tolist()]
         typer.echo(json.dumps(facts, indent=2))
     if output is None:
         return
     table = _named(examples, len(labels))
     for i in range(k):
         table[f"label{_place(i)}"] = labels[:, i].tolist()
-        if top_k is not None:
-            table[f"score{_place(i)}"] = scores[:, i].tolist()
+        table |= {f"{name}{_place(i)}": values[:, i].tolist() for name, values in more.items()}
     row_files.write_rows(output, table, texts=[f"label{_place(i)}" for i in range(k)], safe=safe_csv)
     if output != row_files.STANDARD_OUTPUT and not as_json:
         tell(f"Wrote {output}: one row for each example, in their order; columns {', '.join(table)}.")
@@ -176,7 +186,7 @@ def _named(examples: "Examples", rows: int) -> dict[str, Any]:
 
 
 def _refuse_own_columns(kept: Sequence[str], k: int) -> None:
-    own = {"row", *(f"{what}{_place(i)}" for what in ("label", "score") for i in range(k))}
+    own = {"row", *(f"{what}{_place(i)}" for what in ("label", *_PLURAL) for i in range(k))}
     clash = next((name for name in kept if name in own), None)
     if clash is not None:
         raise errors.InvalidValue(f"Expected --keep with other names than columns of predictions, got {clash!r}.")

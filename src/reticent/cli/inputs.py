@@ -51,7 +51,7 @@ def memory_of(vault: Path | None, horizon: int | None, recurring: bool | None) -
 
 def loaded(folder: Path, encoder: str | None, learner: str | None, vault: Path | None = None) -> Any:
     """Loads a model; code and weights that are not stored are named again by the user."""
-    from reticent.classifier import load
+    from reticent.loading import load
 
     own = None if learner is None else learner_of(learner)
     return load(folder, encoder=None if encoder is None else encoder_of(encoder), learner=own, vault=vault)

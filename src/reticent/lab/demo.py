@@ -15,13 +15,14 @@ from rich.table import Table
 
 from reticent import errors, names
 from reticent.budget import Budget
-from reticent.classifier import ContinualClassifier, load
+from reticent.classifier import ContinualClassifier
 from reticent.encoders import Encoder, minilm, wrap
 from reticent.lab.attack import label_attack
 from reticent.lab.baselines.oracles import NoPrivacy, experiment
 from reticent.lab.data import datasets
 from reticent.lab.evaluation import AccuracyMatrix
 from reticent.labels import Taxonomy
+from reticent.loading import load
 from reticent.memory import Memory
 from reticent.policies import PublicLabels, ReleasedLabels
 from reticent.privacy import planning, selection

@@ -1,4 +1,4 @@
-"""Accuracy matrix, average accuracy and forgetting, as the paper defines them."""
+"""Accuracy matrix, average accuracy and forgetting, as the paper defines them; calibration."""
 
 from dataclasses import dataclass
 
@@ -37,3 +37,20 @@ class AccuracyMatrix:
             return 0.0
         best = np.nanmax(self.values[:-1, :-1], axis=0)
         return float(np.mean(best - self.values[-1, :-1]))
+
+
+def calibration_error(confidence: Floats, right: npt.NDArray[np.bool_], bins: int = 15) -> float:
+    """Returns the expected calibration error of Guo et al. (2017): how far confidence is from accuracy, in bins of it.
+
+    Args:
+        confidence: The probability of each predicted label.
+        right: Whether it was right.
+        bins: How many, of equal width.
+
+    Example:
+        >>> round(calibration_error(np.array([0.9, 0.9, 0.2, 0.2]), np.array([True, True, False, False])), 3)
+        0.15
+    """
+    place = np.minimum((confidence * bins).astype(np.int64), bins - 1)
+    gaps = [abs(float((confidence[place == b] - right[place == b]).sum())) for b in range(bins)]
+    return sum(gaps) / max(1, len(right))

@@ -88,6 +88,17 @@ def scaled(features: Floats, length: float | None) -> Floats:
         return (rows * (length / np.where(lengths > 0, lengths, 1))).astype(np.float32)
 
 
+def softmax(scores: Floats, temperature: float) -> npt.NDArray[np.float64]:
+    """Returns the probabilities of scores of shape (n, labels): each row sums to one.
+
+    >>> softmax(np.array([[0.0, 0.0], [1.0, -1e9]]), 0.5).tolist()
+    [[0.5, 0.5], [1.0, 0.0]]
+    """
+    logits = scores.astype(np.float64)
+    chances = np.exp((logits - logits.max(axis=1, keepdims=True)) / temperature)
+    return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+
+
 def take(inputs: Any, rows: npt.NDArray[np.integer | np.bool_] | Sequence[int]) -> Any:
     """Returns some rows of an array, or some entries of a list as a list.
 

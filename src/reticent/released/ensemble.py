@@ -14,9 +14,10 @@ from reticent.encoders.encoder import Encoder
 from reticent.labels import LabelSpace
 from reticent.numerics.rows import scaled
 from reticent.released.aggregate import AGGREGATES, Aggregate, Logits, argmax, pooled
-from reticent.released.heads import BIAS, DECOY, NOISE, ROWS, WEIGHT, pool
-from reticent.released.model import Encode, Floats, Scorer, features_of, learned_rows
+from reticent.released.heads import BIAS, DECOY, NOISE, ROWS, WEIGHT, blocks_of_heads, pool
+from reticent.released.model import Encode, Floats, Scorer, features_of, learned_rows, of_logits
 from reticent.released.naming import NAMED, NAMES, names_of
+from reticent.released.probabilities import noise_in, temperature
 from reticent.released.release import Release
 
 _BESIDE = (WEIGHT, BIAS, ROWS, NOISE, DECOY, NAMED, NAMES)  # what a release holds that is no adapter's
@@ -59,6 +60,7 @@ class Ensemble:
             float("-inf"),
             partial(self._embed, members=found.members),
             partial(self._score, members=found.heads, rows=found.rows, merge=found.merge),
+            temperature=partial(self._temperature, found, releases),
         )
 
     def parts(self, releases: Sequence[Release]) -> "Parts":
@@ -70,6 +72,14 @@ class Ensemble:
             heads = members if adapted or not members else [pool(members, rows, names_of(releases))]
             merge = argmax
         return Parts(rows, members, heads, merge)
+
+    def _temperature(self, found: "Parts", releases: Sequence[Release]) -> float:
+        """Returns that of a pooled head on features of a known length; other scores are taken as logits."""
+        if self.length is None or found.heads is found.members or not found.heads:
+            return of_logits()
+        weight = found.heads[0][WEIGHT]
+        blocks = blocks_of_heads(found.members, found.rows, names_of(releases))
+        return self.length * temperature(weight, noise_in(weight, blocks))
 
     def _embed(self, inputs: Any, encoder: Encode | None, members: Sequence[Mapping[str, Any]]) -> Floats:
         """Features of shape (n, K), or (n, tasks, K) where every task adapts the encoder."""

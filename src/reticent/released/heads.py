@@ -69,6 +69,13 @@ def pool(heads: Sequence[Head], rows: Ints, named: tuple[Ints, npt.NDArray[np.fl
         rows: The labels that any head knows, ascending.
         named: Rows of the label space, and unit features of their names.
     """
+    blocks = blocks_of_heads(heads, rows, named)
+    weight = by_evidence(blocks) * _kept(blocks.sums, blocks.noise)[:, None]
+    return {ROWS: rows, WEIGHT: _float32(weight), BIAS: np.zeros(len(rows), np.float32)}
+
+
+def blocks_of_heads(heads: Sequence[Head], rows: Ints, named: tuple[Ints, npt.NDArray[np.float32]] | None) -> Blocks:
+    """Returns each label's rows, centred by decoys, as if they were noisy sums; the arguments are those of `pool`."""
     if any(NOISE not in head or DECOY not in head for head in heads):
         raise errors.InvalidValue(
             "Expected heads that were trained beside decoys, to pool them. Use aggregate=argmax for this model."
@@ -86,11 +93,10 @@ def pool(heads: Sequence[Head], rows: Ints, named: tuple[Ints, npt.NDArray[np.fl
         _, mine, theirs = np.intersect1d(rows, named[0], return_indices=True)
         names = np.full((len(rows), len(common)), np.nan)
         names[mine] = _unit(_without(named[1][theirs].astype(np.float64), common))
-    weight = by_evidence(Blocks(sums, noises, len(rows), names=names)) * _kept(sums, noises)[:, None]
-    return {ROWS: rows, WEIGHT: _float32(weight), BIAS: np.zeros(len(rows), np.float32)}
+    return Blocks(sums, noises, len(rows), names=names)
 
 
-def _kept(sums: npt.NDArray[np.float32], noise: Floats) -> Floats:
+def _kept(sums: npt.NDArray[np.floating[Any]], noise: Floats) -> Floats:
     """Returns for each label what is kept of the length that heads gave it, compared with the other labels."""
     labels, tasks, width = sums.shape
     length, ratio = np.zeros(labels), np.zeros(labels)

@@ -3,19 +3,21 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
 from reticent.labels import UNKNOWN, LabelSpace
+from reticent.numerics.rows import softmax
 from reticent.released.release import Release
 
 Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
+Chances = npt.NDArray[np.float64]
 Encode = Callable[[Any], Floats]
 
 MOST_SCORES = 100_000
@@ -33,6 +35,11 @@ def finite(embedded: Floats) -> Bools:
     return np.asarray(whole.reshape(len(embedded), -1).any(axis=1) if embedded.ndim > 1 else whole, dtype=np.bool_)
 
 
+def of_logits() -> float:
+    """Returns the temperature of scores that are the logits of probabilities: 1."""
+    return 1.0
+
+
 @dataclass(frozen=True)
 class Scorer:
     """A classifier made of releases: two steps from inputs to scores.
@@ -44,6 +51,7 @@ class Scorer:
         embed: From inputs and an encoder (None for features) to one entry per example.
         score: From embedded examples to scores of shape (n, len(rows)).
         usable: Which embedded examples can be scored; the others have no label.
+        temperature: What scores are divided by to be the logits of probabilities; by default they are logits.
     """
 
     rows: Ints
@@ -52,6 +60,7 @@ class Scorer:
     embed: Callable[[Any, Encode | None], Floats]
     score: Callable[[Floats], Scores]
     usable: Callable[[Floats], Bools] = finite
+    temperature: Callable[[], float] = of_logits
 
 
 class Rule(Protocol):
@@ -71,6 +80,8 @@ class Model:
     Guarantees:
       - An example that cannot be scored (NaN, infinity, an image that cannot be read) has no label: its row is -1, its
         scores are NaN.                                                   test_what_cannot_be_scored_is_unknown
+      - Probabilities of all labels sum to one, and the best label has the largest.
+                                                                          test_probabilities_sum_to_one_and_agree
 
     Args:
         public: Labels that were known before any task.
@@ -100,12 +111,13 @@ class Model:
     def _scorer(self) -> Scorer:
         return self.rule.scorer([release for release in self.releases if release.parameters], self.labels)
 
+    @cached_property
+    def _temperature(self) -> float:
+        return self._scorer.temperature()
+
     def scores(self, inputs: Any, encoder: Encode | None) -> Scores:
         """Returns one score per example and known label."""
-        if len(self.labels) > MOST_SCORES:
-            raise errors.InvalidValue(
-                f"Scores of {len(self.labels):,} labels would not fit. Use predict_top_k for the best few."
-            )
+        self._refuse_too_many("Scores", "predict_top_k")
         embedded = self._scorer.embed(inputs, encoder)
         scores = np.full((len(embedded), len(self.labels)), self._scorer.otherwise, np.float32)
         if len(self._scorer.rows):
@@ -113,25 +125,51 @@ class Model:
         scores[~self._scorer.usable(embedded)] = np.nan
         return scores
 
+    def probabilities(self, inputs: Any, encoder: Encode | None) -> Chances:
+        """Returns one probability per example and known label; a label that may not win has none."""
+        self._refuse_too_many("Probabilities", "top_k_proba")
+        if not len(self.labels):
+            raise errors.InvalidValue("No label is known yet, so there is nothing to have a probability.")
+        embedded = self._scorer.embed(inputs, encoder)
+        chances = np.zeros((len(embedded), len(self.labels)))
+        if len(self._scorer.rows):
+            chances[:, self._scorer.rows] = softmax(self._scorer.score(embedded), self._temperature)
+        else:
+            chances[:] = 1 / len(self.labels)
+        chances[~self._scorer.usable(embedded)] = np.nan
+        return chances
+
     def top(self, inputs: Any, encoder: Encode | None, k: int) -> tuple[Ints, Scores]:
         """Returns the rows of the k best labels of each example and their scores, best first; row -1 is no label."""
+        found = self.best(inputs, encoder, k)
+        return found.rows, found.scores
+
+    def best(self, inputs: Any, encoder: Encode | None, k: int, *, weighed: bool = False) -> "Best":
+        """Returns the k best labels of each example with their scores and, where they are to be weighed, probabilities.
+
+        For label spaces of any size.
+        """
         scorer = self._scorer
         embedded = scorer.embed(inputs, encoder)
-        best = np.full((len(embedded), k), -1, np.int64)
-        scores = np.full((len(embedded), k), -np.inf, np.float32)
+        shape = len(embedded), k
+        best = Best(np.full(shape, -1), np.full(shape, -np.inf, np.float32), np.zeros(shape))
         found = min(k, len(scorer.rows))
         if found:
             for start in range(0, len(embedded), _CHUNK):
-                part = scorer.score(embedded[start : start + _CHUNK])
+                part, at = scorer.score(embedded[start : start + _CHUNK]), slice(start, start + _CHUNK)
                 order = np.argsort(-part, axis=1, kind="stable")[:, :found] if k > 1 else part.argmax(axis=1)[:, None]
-                best[start : start + _CHUNK, :found] = scorer.rows[order]
-                scores[start : start + _CHUNK, :found] = np.take_along_axis(part, order, axis=1)
+                best.rows[at, :found] = scorer.rows[order]
+                best.scores[at, :found] = np.take_along_axis(part, order, axis=1)
+                if weighed:
+                    best.chances[at, :found] = np.take_along_axis(softmax(part, self._temperature), order, axis=1)
         more = scorer.rest[: k - found]
-        best[:, found : found + len(more)] = more
-        scores[:, found : found + len(more)] = scorer.otherwise
+        best.rows[:, found : found + len(more)] = more
+        best.scores[:, found : found + len(more)] = scorer.otherwise
+        if len(more) and not found:
+            best.chances[:, : len(more)] = 1 / len(self.labels)
         unusable = ~scorer.usable(embedded)
-        best[unusable], scores[unusable] = -1, -np.inf
-        return best, scores
+        best.rows[unusable], best.scores[unusable], best.chances[unusable] = -1, -np.inf, np.nan
+        return best
 
     def answers(self, inputs: Any, encoder: Encode | None) -> Ints:
         """Returns the row of the best label of each example, -1 for none; one at a time.
@@ -156,6 +194,36 @@ class Model:
         named: npt.NDArray[np.object_] = table[places].reshape(rows.shape)
         return named
 
+    def _refuse_too_many(self, what: str, instead: str) -> None:
+        if len(self.labels) > MOST_SCORES:
+            raise errors.InvalidValue(
+                f"{what} of {len(self.labels):,} labels would not fit. Use {instead} for the best few."
+            )
+
+
+class Best(NamedTuple):
+    """The best labels of each example, best first: arrays of shape (n, k).
+
+    Args:
+        rows: Of the label space; -1 is no label.
+        scores: Minus infinity where there is no label.
+        chances: Their probabilities; NaN for an example that cannot be scored, zeros where they were not asked for.
+    """
+
+    rows: Ints
+    scores: Scores
+    chances: Chances
+
+    def abstaining(self, least: float) -> "Best":
+        """Returns the same, without labels for an example whose best label has a probability below `least`.
+
+        >>> found = Best(np.array([[3], [5]]), np.zeros((2, 1), np.float32), np.array([[0.9], [0.4]]))
+        >>> found.abstaining(0.5).rows.tolist()
+        [[3], [-1]]
+        """
+        unsure = ~(self.chances[:, :1] >= least)
+        return self._replace(rows=np.where(unsure, -1, self.rows))
+
 
 def features_of(inputs: Any, encoder: Encode | None) -> Floats:
     """Returns inputs as features, NaN where a cell of an array of objects is no number; refuses other types."""
@@ -168,7 +236,8 @@ def features_of(inputs: Any, encoder: Encode | None) -> Floats:
     if found.dtype.kind == "O":
         found = np.array([_number(cell) for cell in found.flat], dtype=np.float64).reshape(found.shape)
     if found.dtype.kind not in "biuf" or found.ndim != 2:
-        raise errors.InvalidValue("Expected features: numbers of shape (n, K), or an encoder that makes them.")
+        more = " Reshape your data: x.reshape(1, -1) is one example." if found.ndim == 1 else ""
+        raise errors.InvalidValue(f"Expected features: numbers of shape (n, K), or an encoder that makes them.{more}")
     return found
 
 

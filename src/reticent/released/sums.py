@@ -17,6 +17,7 @@ from reticent.released.evidence import by_evidence
 from reticent.released.model import Bools, Floats, Scorer, features_of, learned_rows
 from reticent.released.naming import names_of
 from reticent.released.places import Places
+from reticent.released.probabilities import noise_in, temperature
 from reticent.released.release import Release
 from reticent.released.standing import standing
 
@@ -53,7 +54,8 @@ class Sums:
         """
         found = self.directions(releases, labels)
         score = partial(_products, weights=found.weights, centre=found.centre)
-        return Scorer(found.rows, found.rest, 0.0, features_of, score, _has_direction)
+        heat = partial(_temperature, releases, found.rows, labels, found.weights)
+        return Scorer(found.rows, found.rest, 0.0, features_of, score, _has_direction, heat)
 
     def directions(self, releases: Sequence[Release], labels: LabelSpace) -> "Directions":
         """Returns what the classifier is made of, once: one weight vector for each label that may win."""
@@ -121,6 +123,12 @@ def blocks_of(releases: Sequence[Release], rows: npt.NDArray[np.int64], labels: 
         mixing=places.mixing(tasks),
         weights=places.weights(releases, rows, labels),
     )
+
+
+def _temperature(
+    releases: Sequence[Release], rows: npt.NDArray[np.int64], labels: LabelSpace, weights: npt.NDArray[np.float32]
+) -> float:
+    return temperature(weights, noise_in(weights, blocks_of(releases, rows, labels))) if len(rows) else 1.0
 
 
 def _has_direction(features: Floats) -> Bools:

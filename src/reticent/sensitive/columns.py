@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
+from reticent.numerics.containers import opened, plain
 
 Inputs = Sequence[object] | npt.NDArray[Any]
 # How the types of polars and pyarrow begin, in small letters, of which no cell can be an id, or a label.
@@ -27,6 +28,7 @@ def inputs_of(values: Any) -> Inputs:
     >>> inputs_of(("a text", None))
     ['a text', None]
     """
+    values = opened(values)
     if isinstance(values, np.ndarray):
         return values if values.ndim > 1 or values.dtype.kind not in "OUT" else _cells(values)
     kind = getattr(values, "dtype", None)
@@ -46,6 +48,7 @@ def column_of(name: str, values: Any, inputs: Inputs) -> list[object]:
         values: The column.
         inputs: The inputs that it belongs to.
     """
+    values = opened(values)
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise errors.InvalidValue(f"Expected {name} with one dimension, got {values.ndim}.")
     kind = getattr(values, "dtype", getattr(values, "type", None))
@@ -101,7 +104,7 @@ def _listed(values: Any) -> list[object] | None:
     ways = ("tolist", "to_pylist") if getattr(values, "ndim", 1) == 1 and not dates else ()
     way = next((getattr(values, name) for name in ways if hasattr(values, name)), lambda: values)
     try:
-        found = list(way())
+        found = [plain(cell) for cell in way()]
         return None if hasattr(values, "__len__") and len(found) != len(values) else found  # ends at an IndexError
     except Exception:
         return None
@@ -110,7 +113,7 @@ def _listed(values: Any) -> list[object] | None:
 def _cell(cell: Callable[[int], Any], place: int) -> object:
     try:
         value = cell(place)
-        return value.as_py() if hasattr(value, "as_py") else value
+        return value.as_py() if hasattr(value, "as_py") else plain(value)
     except Exception:
         return None
 

@@ -21,7 +21,7 @@ import numpy as np
 
 import reticent
 from reticent import errors
-from reticent.classifier import ContinualClassifier, load
+from reticent.classifier import ContinualClassifier
 from reticent.encoders.encoder import sha256_of_files
 from reticent.gate import voiding
 from reticent.gate.noise import NoiseSource
@@ -34,6 +34,7 @@ from reticent.lab.bench.workspace import Workspace, encoder_of
 from reticent.lab.data.datasets import Data
 from reticent.lab.data.streams import Stream
 from reticent.labels import Taxonomy
+from reticent.loading import load
 from reticent.memory import Memory
 from reticent.numerics.files import write_whole
 from reticent.numerics.rows import take

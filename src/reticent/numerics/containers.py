@@ -1,0 +1,73 @@
+"""What other libraries hold arrays in: torch tensors, scipy's sparse matrices, columns of Hugging Face data sets.
+
+Refusals are read from the container, its type and its width, never from its rows or their number.
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors
+
+MOST_COLUMNS = 1 << 16
+"""A sparse matrix is made dense before it is used, so it may not be wider than this."""
+
+
+def opened(values: Any) -> Any:
+    """Returns tensors, sparse matrices and whatever converts itself as arrays, and everything else as it is.
+
+    Guarantees:
+      - A container that cannot be used is refused with a sentence.           test_containers_are_refused_by_type
+      - A sparse matrix, a tensor and an array of the same numbers are the same.   test_containers_hold_the_same_numbers
+
+    Example:
+        >>> from scipy.sparse import csr_array
+        >>> opened(csr_array([[0.0, 1.0]])).tolist(), opened(["a text"])
+        ([[0.0, 1.0]], ['a text'])
+    """
+    if _is_tensor(values):
+        values = _array(values)
+    elif "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(values):
+        values = _dense(values)
+    elif hasattr(values, "column_names") and hasattr(values, "features"):
+        raise errors.InvalidValue('Expected a column of a data set, such as dataset["text"]; got a whole data set.')
+    elif hasattr(values, "__array__") and not hasattr(values, "__len__"):
+        values = np.asarray(values)
+    if getattr(getattr(values, "dtype", None), "kind", "") == "c":
+        raise errors.InvalidValue("Complex data not supported. Expected real numbers.")
+    return values
+
+
+def plain(cell: object) -> object:
+    """Returns a cell of a column; a tensor that holds one value as that value.
+
+    >>> plain("a text")
+    'a text'
+    """
+    return cell.item() if _is_tensor(cell) and cell.ndim == 0 else cell  # type: ignore[attr-defined]
+
+
+def _is_tensor(values: object) -> bool:
+    return "torch" in sys.modules and isinstance(values, sys.modules["torch"].Tensor)
+
+
+def _array(tensor: Any) -> npt.NDArray[Any]:
+    if tensor.layout is not sys.modules["torch"].strided or tensor.is_quantized or tensor.device.type == "meta":
+        raise errors.InvalidValue("Expected a dense tensor that holds its values: use tensor.to_dense().")
+    whole = tensor.detach().cpu()
+    if whole.is_floating_point() and whole.element_size() < 4:  # numpy does not know all of these types
+        whole = whole.float()
+    found: npt.NDArray[Any] = whole.resolve_conj().resolve_neg().numpy()
+    return found
+
+
+def _dense(matrix: Any) -> npt.NDArray[Any]:
+    if matrix.ndim != 2 or matrix.shape[1] > MOST_COLUMNS:
+        raise errors.InvalidValue(
+            f"Expected a sparse matrix of at most {MOST_COLUMNS:,} columns, because it is made dense. Use fewer, such "
+            "as HashingVectorizer(n_features=4096)."
+        )
+    found: npt.NDArray[Any] = matrix.toarray()
+    return found
