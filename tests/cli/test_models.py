@@ -187,6 +187,21 @@ def test_the_command_line_asks_for_persons(started):
     assert [row["persons"] for row in facts["rows"]] == ["by ids", "each row, as stated"]
 
 
+def test_init_may_say_whose_the_rows_are(tmp_path):
+    """Once for all tasks; a task may say otherwise."""
+    march = write_csv(tmp_path / "march.csv", ["E10", "E11"])
+    for name, words, found in (("ids", ["--person", "who"], "by ids"), ("rows", [EACH], "each row, as stated")):
+        assert reticent("init", tmp_path / name, *BUDGET, "--encoder", "none", *words).returncode == 0
+        learn = ["learn", march, "--model", tmp_path / name, *NUMBERS, "--label", "code"]
+        for more in ([], ["--name", "april", EACH], ["--name", "may", "--person", "who"]):
+            assert reticent(*learn, *more).returncode == 0
+        rows = json.loads(reticent("ledger", tmp_path / name, "--json").stdout)["rows"]
+        assert [row["persons"] for row in rows] == [found, "each row, as stated", "by ids"]
+    both = reticent("init", tmp_path / "no", *BUDGET, "--encoder", "none", EACH, "--person", "who")
+    assert "Not both" in refused(both)
+    assert not (tmp_path / "no").exists()
+
+
 def test_budgets_of_replace_one(tmp_path):
     facts = [json.loads(reticent("plan", *BUDGET, "--json", *extra).stdout) for extra in ([], ["--replace-one"])]
     assert facts[1]["sigma"] > 1.9 * facts[0]["sigma"]

@@ -139,8 +139,6 @@ def evaluate(
         raise errors.InvalidValue(
             "Expected --person and --each-row-is-a-person with --epsilon only: public test data need neither."
         )
-    if not public:
-        person_options.refuse_unsaid(person, each_row_is_a_person)
     if by_label is not None:
         from reticent.released.contents import refuse_own
         from reticent.report import row_files
@@ -153,9 +151,11 @@ def evaluate(
         row_files.check_ending(by_label)
     task = "" if public else f"evaluation {task_name(source, name)}"
     classifier = loaded(model, encoder, learner)
+    if not public:
+        person = person_options.said(person, each_row_is_a_person, classifier.directory.settings)
     examples = labelled(source, text=text, image=image, features=features, label=label, person=person)
     if epsilon is not None:
-        whose = {"persons": examples.persons, "each_row_is_a_person": each_row_is_a_person}
+        whose = {"persons": examples.persons, "each_row_is_a_person": person is None}
         accuracy = classifier.private_score(examples.inputs, examples.labels, epsilon=epsilon, name=task, **whose)
         facts = {"accuracy": accuracy, "public": False, "epsilon": epsilon}
         if as_json:

@@ -23,6 +23,7 @@ from reticent.cli.options import (
     Text,
     starting_with,
 )
+from reticent.released.settings import PERSON
 
 
 def _encoders() -> list[str]:
@@ -43,6 +44,8 @@ def init(
     delta: Delta,
     tasks_per_person: person_options.TasksPerPerson = None,
     examples_per_person: Annotated[int, typer.Option(help="How many examples one person may add to a task.")] = 1,
+    person: person_options.Person = None,
+    each_row_is_a_person: person_options.EachRow = False,
     replace_one: person_options.ReplaceOne = False,
     labels: Annotated[
         Path | None, typer.Option(help="Public labels, one per line; without it labels are released privately.")
@@ -101,6 +104,8 @@ def init(
         raise errors.InvalidValue("Expected --labels FILE with --taxonomy.")
     chosen = learner_of(learner, task_size=task_size)
     budget = person_options.budget(epsilon, delta, tasks_per_person, examples_per_person, replace_one)
+    if person is not None and each_row_is_a_person:
+        person_options.said(person, each_row_is_a_person, {})  # refuses both
     if labels is not None:
         remap = None if taxonomy is None else Taxonomy.from_csv(taxonomy)
         policy: Any = PublicLabels.from_file(labels, remap=remap, names=names)
@@ -113,6 +118,8 @@ def init(
     model = ContinualClassifier(
         encoder=encoder_of(encoder), labels=policy, learner=chosen, budget=budget, path=folder, memory=remembered
     )
+    if person is not None or each_row_is_a_person:
+        model.directory.set({PERSON: person_options.said(person, each_row_is_a_person, {})})
     typer.echo(json.dumps(model.statement().json(), indent=2) if as_json else model.privacy_statement())
     if not as_json:
         person_options.say_sizes(policy, budget, remembers=memory is not None)
@@ -145,12 +152,12 @@ def learn(
     Example: `reticent learn march.parquet --model model/ --person patient --text note --label code`
     """
     task = task_name(source, name)
-    person_options.refuse_unsaid(person, each_row_is_a_person)
     classifier = loaded(model, encoder, learner, vault)
+    person = person_options.said(person, each_row_is_a_person, classifier.directory.settings)
     examples = labelled(source, text=text, image=image, features=features, label=label, person=person)
     if anchor is not None:
         ledger_verbs.anchored(model, anchor)
-    whose = {"persons": examples.persons, "each_row_is_a_person": each_row_is_a_person}
+    whose = {"persons": examples.persons, "each_row_is_a_person": person is None}
     if not as_json:
         person_options.say_sizes(classifier.labels, classifier.budget, remembers=classifier.memory is not None)
     classifier.learn_task(examples.inputs, examples.labels, name=task, **whose)

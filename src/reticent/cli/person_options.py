@@ -1,6 +1,7 @@
 """What the command line asks and says of persons: whose the rows are, in how many tasks one is, what one has lost."""
 
 import textwrap
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ from reticent import errors
 from reticent.budget import Adjacency, Budget
 from reticent.policies import Policy, ReleasedLabels
 from reticent.privacy.rounding import exact, rounded_up
+from reticent.released.settings import PERSON
 
 Person = Annotated[
     str | None, typer.Option("--person", "--unit", help="Column that says whose example each row is; or:")
@@ -37,13 +39,20 @@ def budget(epsilon: float, delta: float, tasks: int | None, examples: int, repla
     )
 
 
-def refuse_unsaid(person: str | None, each_row_is_a_person: bool) -> None:
-    """Refuses private data while nobody has said whose the rows are: what one person loses means nothing then."""
+def said(person: str | None, each_row_is_a_person: bool, settings: Mapping[str, Any]) -> str | None:
+    """Returns the column with ids, None where each row is a person: as is said now, or was said to init.
+
+    Refuses private data while nobody has said whose the rows are: what one person loses means nothing then.
+    """
+    if person is None and not each_row_is_a_person and PERSON in settings:
+        stored: str | None = settings[PERSON]
+        return stored
     if (person is None) != each_row_is_a_person:
         raise errors.InvalidValue(
             "Expected --person COLUMN, the column that says whose example each row is; or --each-row-is-a-person, your "
             "word that no person has two rows. Not both."
         )
+    return person
 
 
 def folded(sentence: str) -> str:

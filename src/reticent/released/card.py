@@ -162,7 +162,7 @@ def _privacy(statement: Statement, account: Account) -> list[str]:
     return [
         f"One person loses at most **epsilon {exact(budget.epsilon)} at delta {exact(budget.delta)}** "
         f"({budget.adjacency}) over the whole stream,",
-        "however many tasks follow, under these assumptions:",
+        f"however many tasks follow, if {statement.condition}. It rests on this:",
         "",
         *(f"- {sentence}" for sentence in statement.assumptions()),
         "",

@@ -11,6 +11,7 @@ from reticent.memory import Epoch
 from reticent.numerics.reading import json_of
 
 NAMES = ("budget", "policy", "public_labels", "rule", "learner", "encoder")
+PERSON = "person"  # what init was told: the column with ids, or None for "each row is a person"
 COLUMNS = "columns"  # only where the inputs of the first task had names
 MOST_COLUMNS = 10_000
 MEMORY = "memory"  # only in the settings of a model that has one
@@ -28,8 +29,7 @@ def checked(stored: Any) -> dict[str, Any]:
     found = {name: stored[name] for name in NAMES}
     if MEMORY in stored:
         found[MEMORY] = Epoch.from_json(stored[MEMORY]).to_json()
-    if COLUMNS in stored:
-        found[COLUMNS] = stored[COLUMNS]
+    found |= {name: stored[name] for name in (COLUMNS, PERSON) if name in stored}
     Budget.from_json(found["budget"])
     encoder = found["encoder"]
     good = (
@@ -38,6 +38,7 @@ def checked(stored: Any) -> dict[str, Any]:
         and (found["learner"] is None or _is_described(found["learner"]))
         and is_entry(found["public_labels"])
         and _are_names(found.get(COLUMNS, []))
+        and _is_text(found.get(PERSON) or "")
         and (
             encoder is None
             or (isinstance(encoder, dict) and _is_text(encoder.get("name")) and _is_text(encoder["digest"] or ""))
