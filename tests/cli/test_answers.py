@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reticent import encoders
 from tests.cli.command import BUDGET, EACH, NUMBERS, refused, reticent, write_csv
 
 
@@ -147,17 +148,30 @@ def test_predictions_keep_arrays_of_npz_files(learned, tmp_path):
     assert "one value for each row in array 'wrong'" in refused(reticent(*predict, "--keep", "wrong"))
 
 
+PATHS = encoders.wrap(
+    lambda paths: np.array([[path.name[0] == "a", path.name[0] == "b"] for path in paths], np.float32),
+    width=2,
+    name="p",
+)
+
+
 def test_images_of_a_folder_are_named_by_their_files(tmp_path):
-    from reticent.readers import Columns, read
-
-    (tmp_path / "ward").mkdir()
-    for name in ("b.png", "a.png"):
-        (tmp_path / "ward" / name).write_bytes(b"")
-    examples = read(tmp_path, Columns(), labelled=False)
-    assert examples.kept == {"file": ["ward/a.png", "ward/b.png"]}
-    from reticent.cli.answers import _named
-
-    assert _named(examples, 2) == examples.kept
+    """With an encoder of this test's own, which looks at names of files only."""
+    for name in ("a1", "a2", "b1"):
+        (tmp_path / "new" / "ward").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "new" / "ward" / f"{name}.png").write_bytes(b"")
+    for letter in "ab":
+        (tmp_path / "march" / letter).mkdir(parents=True)
+        for i in range(120):
+            (tmp_path / "march" / letter / f"{letter}{i}.png").write_bytes(b"")
+    own = ["--encoder", "tests.cli.test_answers:PATHS"]
+    assert reticent("init", tmp_path / "model", *BUDGET, *own).returncode == 0
+    learned = reticent("learn", tmp_path / "march", "--model", tmp_path / "model", *own, "--each-row-is-a-person")
+    assert learned.returncode == 0, learned.stderr
+    done = reticent("predict", tmp_path / "new", "--model", tmp_path / "model", *own, "-o", "-")
+    assert done.stdout.splitlines() == ["file,label", "ward/a1.png,a", "ward/a2.png,a", "ward/b1.png,b"]
+    kept = reticent("predict", tmp_path / "new", "--model", tmp_path / "model", *own, "-o", "-", "--keep", "id")
+    assert "its predictions name the files" in refused(kept)
 
 
 # --- accuracy

@@ -9,6 +9,7 @@ from reticent import encoders, errors
 from reticent.encoders import huggingface, images, text
 from reticent.sensitive.gradients import AdapterGradients
 from reticent.sensitive.training import Engine
+from tests.cli.command import refused, reticent
 from tests.encoders.samples import WORDS, assert_depends_on_the_example_alone, needs_hf, pictures, texts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -124,3 +125,22 @@ def test_hf_knows_what_features_are_a_function_of(tiny_bert, tiny_vit):
         assert found is not None
         for example in ("a text", picture, None):
             assert found(example) == content(example)
+
+
+@needs_hf
+def test_hf_folders_are_encoders_on_the_command_line(tiny_bert, tmp_path):
+    """Named for each verb: a model directory stores the name and a digest, and loads nothing by itself."""
+    rows = "".join(f"{word} {word},{word}\n" for _ in range(200) for word in ("fever", "cough"))
+    (tmp_path / "march.csv").write_text(f"note,code\n{rows}")
+    (tmp_path / "labels.txt").write_text("fever\ncough\n")
+    named, model = ["--encoder", f"hf:{tiny_bert}"], tmp_path / "model"
+    settings = ["--epsilon", 8, "--delta", "1e-5", "--tasks-per-person", 1, "--labels", tmp_path / "labels.txt"]
+    assert reticent("init", model, *settings, *named).returncode == 0
+    columns = ["--model", model, "--text", "note"]
+    learn = ["learn", tmp_path / "march.csv", *columns, "--label", "code", "--each-row-is-a-person"]
+    assert "--encoder" in refused(reticent(*learn))
+    assert reticent(*learn, *named).returncode == 0
+    done = reticent("predict", tmp_path / "march.csv", *columns, *named, "-o", "-")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "row,label"
+    assert len(done.stdout.splitlines()) == 401
