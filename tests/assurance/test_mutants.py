@@ -1,14 +1,17 @@
 """The runner of `make mutants`: it kills what it should, spares what no test notices, and its results are kept."""
 
+import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.assurance import mutants
 from tests.assurance.mutants import Store
 from tests.assurance.mutation_sites import MODULE, Module, modules
-from tests.assurance.mutation_trials import ROOT
+from tests.assurance.mutation_trials import ROOT, Outcome
 
 MECHANISMS, PROFILES = "tests/gate/test_mechanisms.py", "tests/privacy/test_profiles.py"
 PLANTED = {
@@ -96,3 +99,74 @@ def test_layout_and_texts_do_not_make_results_stale():
     other = SOURCE.replace('"""Text."""', '"""Other."""').replace("    return x", "    # a comment\n    return x")
     assert Module("example.py", other).digest == Module("example.py", SOURCE).digest
     assert Module("example.py", SOURCE.replace("<=", "<")).digest != Module("example.py", SOURCE).digest
+
+
+# --- the table
+
+
+def measured(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, alive: int, equivalent: int, explained: int
+) -> mutants.Part:
+    """The table of a file of forty mutants of which so many survive."""
+    module = Module("example.py", "\n".join(f"def f{i}(x):\n    return x < 7" for i in range(8)))
+    keys = [mutant.key for mutant in module.mutants]
+    outcomes = {key: Outcome("survived" if i < alive else "killed") for i, key in enumerate(keys)}
+    known = {key: i < equivalent for i, key in enumerate(keys[: equivalent + explained])}
+    assert len(keys) == 40
+    monkeypatch.setattr(mutants, "SUMMARY", folder / "mutants.json")
+    monkeypatch.setattr(mutants, "modules", lambda _: {"example.py": module})
+    mutants.SUMMARY.write_text(json.dumps(mutants.summary(outcomes, {"example.py": module}, known)))
+    return mutants.measure()
+
+
+@pytest.mark.parametrize(
+    ("alive", "equivalent", "explained", "shares", "passed"),
+    [
+        (0, 0, 0, ("100.0 %", "100.0 %"), True),
+        (3, 2, 1, ("92.5 %", "97.4 %"), True),  # below the share of all, above that of those that are not equivalent
+        (3, 0, 3, ("92.5 %", "92.5 %"), False),  # an explanation alone does not count
+        (2, 0, 2, ("95.0 %", "95.0 %"), False),  # above, not at
+        (2, 1, 0, ("95.0 %", "97.4 %"), False),  # one is not explained
+        (2, 2, 1, ("95.0 %", "100.0 %"), False),  # one is explained and does not survive
+    ],
+)
+def test_the_table_shows_both_shares_and_compares_the_second(
+    tmp_path, monkeypatch, alive, equivalent, explained, shares, passed
+):
+    part = measured(tmp_path, monkeypatch, alive, equivalent, explained)
+    assert part.rows[-1][-3:-1] == shares
+    assert part.header[-3:-1] == ("killed of all", "of not equivalent")
+    assert part.passed == passed
+
+
+def test_a_file_that_has_changed_since_is_said_so(tmp_path, monkeypatch):
+    assert measured(tmp_path, monkeypatch, 0, 0, 0).passed
+    monkeypatch.setattr(mutants, "modules", lambda _: {"example.py": Module("example.py", "def f(x): return x < 8")})
+    part = mutants.measure()
+    assert not part.passed
+    assert part.rows[0][-1] == "the file has changed since"
+
+
+def test_every_explanation_has_a_reason_and_a_verdict():
+    entries = tomllib.loads(mutants.EXPLAINED.read_text(encoding="utf-8"))["survivor"]
+    for entry in entries:
+        assert sorted(entry) == ["equivalent", "file", "function", "mutations", "reason"]
+        assert isinstance(entry["equivalent"], bool)
+        assert entry["reason"].endswith(".")
+    assert len(mutants.explained()) == sum(len(entry["mutations"]) for entry in entries)  # none twice
+
+
+def test_changed_tests_are_measured_again(tmp_path, monkeypatch):
+    """Also roughly: a new test in a file that was measured before would never be tried."""
+    asked = []
+    monkeypatch.setattr(mutants, "reached", lambda _, tests: asked.append(list(tests)) or {})
+    monkeypatch.setattr(mutants, "digest_of", lambda path: path.name)
+    store = Store(tmp_path)
+    for roughly in (True, False):
+        store.reached({}, ["one.py", "two.py"], roughly=roughly)
+    assert asked == [["one.py", "two.py"]]
+    monkeypatch.setattr(
+        mutants, "digest_of", lambda path: f"another {path.name}" if path.name == "one.py" else path.name
+    )
+    store.reached({}, ["one.py", "two.py"], roughly=True)
+    assert asked[1:] == [["one.py"]]

@@ -431,3 +431,12 @@ def test_a_copy_does_not_replace_the_vault_of_its_original(stream, tmp_path):
             epochs.begin_next(stream.epoch, stream.vault, tmp_path / "copy", ledger)
         shutil.rmtree(stream.model)
         assert epochs.begin_next(stream.epoch, stream.vault, tmp_path / "copy", ledger).number == 2
+
+
+def test_a_copy_in_another_folder_has_a_problem(stream, tmp_path):
+    """Nobody vouches for it here: only who learns with it can."""
+    stream.spend("march")
+    shutil.copytree(stream.vault, tmp_path / "copy")
+    with LedgerFile.open(stream.model) as ledger:
+        said = epochs.problem_of(tmp_path / "copy", stream.model, ledger)
+    assert "is not the file that was written last" in (said or "")

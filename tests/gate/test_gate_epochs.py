@@ -1,11 +1,13 @@
 """What a gate refuses of memory, and of another process."""
 
+import json
 import os
 from dataclasses import replace
 
 import pytest
 
 from reticent import Budget, errors
+from reticent.budget import Persons
 from reticent.gate.epochs import Kept
 from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
@@ -54,3 +56,37 @@ def test_a_gate_is_for_the_process_that_opened_it(monkeypatch):
     mine.close()
     with pytest.raises(errors.NotPaidFor, match="This gate is closed"):
         mine.uniform(1)
+
+
+def test_a_release_that_could_not_be_read_back_is_not_paid_for():
+    """Eight levels are read from a file: one that is as deep cannot be composed with another of its task."""
+    deep: events.Event = OTHER
+    for _ in range(7):
+        deep = events.Composed((deep,))
+    mine = gate()
+    mine.spend(deep, task="march")
+    mine.spend(deep, task="april")
+    with pytest.raises(errors.UnsupportedEvent, match="more parts than reticent ever writes"):
+        mine.spend(deep, task="march")
+    with pytest.raises(errors.UnsupportedEvent, match="more parts than reticent ever writes"):
+        gate().spend(events.Composed((deep,)), task="march")
+
+
+@pytest.mark.parametrize("whose", list(Persons))
+def test_a_spend_records_whose_the_rows_are(whose):
+    ledger = Ledger.create(None, BUDGET)
+    mine = Gate(ledger)
+    mine._admitted["march"] = whose
+    mine.spend(OTHER, task="march")
+    (row,) = ledger._db.execute("SELECT body FROM entries WHERE kind = 'spend'").fetchone()
+    assert json.loads(row)["persons"] == whose.value
+    assert [spend.persons for spend in ledger.statement().spends] == [whose]
+
+
+def test_a_ledger_is_for_the_process_that_opened_it(monkeypatch):
+    ledger, process = Ledger.create(None, BUDGET), os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: process + 1)
+    with pytest.raises(errors.LedgerError, match="opened by another process"):
+        ledger.spend(OTHER, task="march", private=True)
+    monkeypatch.undo()
+    assert not ledger.statement().spends

@@ -22,4 +22,4 @@ def test_expected_accuracy_is_a_mean_of_a_thousand_sizes(examples, horizon):
         size = i * 0.078  # in noise
         s = math.sqrt(1 - weight) * size
         total += normal.cdf(math.sqrt(weight) * (size - threshold / sigma)) * s**3 / (s**3 + 13**3)
-    assert expected_accuracy(budget, weight, horizon=horizon) == pytest.approx(total / 1000, rel=1e-6)
+    assert expected_accuracy(budget, weight, horizon=horizon) == pytest.approx(total / 1000, rel=1e-7)

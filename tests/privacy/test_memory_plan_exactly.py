@@ -98,3 +98,10 @@ def test_plans_of_nothing_are_refused():
 def test_a_chance_that_is_just_enough_is_enough():
     assert memory_plan._first([0.4, 0.5, 0.6], 0.5) == 2
     assert memory_plan._first([0.4], 0.5) is None
+
+
+def test_plans_show_round_numbers_of_tasks():
+    several = rt.Budget(epsilon=1.0, delta=1e-5, tasks_per_person=2)
+    plan = memory_plan.memory_plan(several, rt.Memory(vault="vault/", horizon=1_200), tasks=1_200)
+    assert [row.times for row in plan.classes] == [1, 3, 6, 12, 24, 60, 120, 240, 600, 1_200]
+    assert plan.labels == ()
