@@ -11,7 +11,8 @@ import pytest
 from tests.assurance import mutants
 from tests.assurance.mutants import Store
 from tests.assurance.mutation_sites import MODULE, Module, modules
-from tests.assurance.mutation_trials import ROOT, Outcome
+from tests.assurance.mutation_trials import ROOT, Outcome, Reached
+from tests.assurance.part import Part
 
 MECHANISMS, PROFILES = "tests/gate/test_mechanisms.py", "tests/privacy/test_profiles.py"
 PLANTED = {
@@ -104,9 +105,7 @@ def test_layout_and_texts_do_not_make_results_stale():
 # --- the table
 
 
-def measured(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, alive: int, equivalent: int, explained: int
-) -> mutants.Part:
+def measured(folder: Path, monkeypatch: pytest.MonkeyPatch, alive: int, equivalent: int, explained: int) -> Part:
     """The table of a file of forty mutants of which so many survive."""
     module = Module("example.py", "\n".join(f"def f{i}(x):\n    return x < 7" for i in range(8)))
     keys = [mutant.key for mutant in module.mutants]
@@ -159,7 +158,12 @@ def test_every_explanation_has_a_reason_and_a_verdict():
 def test_changed_tests_are_measured_again(tmp_path, monkeypatch):
     """Also roughly: a new test in a file that was measured before would never be tried."""
     asked = []
-    monkeypatch.setattr(mutants, "reached", lambda _, tests: asked.append(list(tests)) or {})
+
+    def reached(_: object, tests: list[str]) -> dict[str, Reached]:
+        asked.append(tests)
+        return {}
+
+    monkeypatch.setattr(mutants, "reached", reached)
     monkeypatch.setattr(mutants, "digest_of", lambda path: path.name)
     store = Store(tmp_path)
     for roughly in (True, False):
