@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
-from rich.measure import Measurement
 
 import reticent as rt
 from reticent.report.demo_page import Guess
@@ -42,9 +41,15 @@ def test_guesses_fit_the_terminal():
     assert max(map(len, lines)) == 80
     assert lines[0].startswith("   *  0.50  A00-A09  Intestinal")
     assert any(line.endswith("...") for line in lines)
-    curves = dict.fromkeys(["public labels, the paper's", "released labels, the paper's"], [0.5] * len(CHAPTERS))
+    methods = [f"{kind} labels, {whose}" for kind in ("public", "released") for whose in ("the paper's", "ours")]
+    curves = dict.fromkeys([*methods, demo.REFERENCE], [0.5] * len(CHAPTERS))
     table = stream_table(curves, CHAPTERS, dict.fromkeys(curves, (0.05, 149)))
-    assert Measurement.get(Console(width=200), Console(width=200).options, table).maximum <= 80
+    with (narrow := Console(width=80)).capture() as shown:
+        narrow.print(table)
+    assert "…" not in shown.get()
+    words = {word for name in curves for word in name.split()} | {"right", "after", "forgotten", "known"}
+    assert words <= set(shown.get().split())  # no heading is cut
+    assert max(map(len, shown.get().splitlines())) <= 80
 
 
 @pytest.fixture(scope="module")

@@ -117,7 +117,7 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
             say(escape(_line(guess, right=guess.block == question.block)))
     spent = again.spent()
     say(
-        f"[bold]5. The price.[/] {len(hospital.data.chapter_names)} tasks; one person has lost at most epsilon "
+        f"[bold]5. The price.[/] {len(hospital.data.chapter_names)} tasks; one person has lost at most\n   epsilon "
         f"{rounded_up(spent['epsilon'])} at delta {exact(spent['delta'])}, of a budget of {exact(spent['budget'])},\n"
         f"   if {spent['if']}."
     )

@@ -153,7 +153,7 @@ def stream_table(
         tasks: Names of the tasks, in order.
         facts: Forgetting and number of known labels of each run.
     """
-    headings = ["\n".join(textwrap.wrap(name, 14)) for name in curves]
+    headings = ["\n".join(textwrap.wrap(name, 11)) for name in curves]
     table = columns("", ("% right after", *headings), names=("% right after",))
     for i, task in enumerate(tasks):
         table.add_row(task, *(f"{100 * curve[i]:.0f}" for curve in curves.values()), end_section=i == len(tasks) - 1)
