@@ -36,6 +36,7 @@ def story() -> Story:
             Question(sentence="Sugar", block="E08-E13", title="Diabetes mellitus", guesses=guesses),
             Question(sentence="Kidney", block="N00-N08", title="Glomerular diseases", guesses=guesses),
         ],
+        right_without_privacy=2,
         statement="Privacy statement <script>",
     )
 
@@ -49,6 +50,7 @@ def test_answers_stand_beside_the_expected_ones(story):
     assert cells[1][:2] == ["Kidney", "N00-N08 Glomerular diseases"]
     assert cells[1][2] == '<span class="wrong">✗ wrong</span> E08-E13 Diabetes mellitus (0.66)'
     assert "1 of 2 sentences" in text
+    assert "without privacy 2 do" in text
 
 
 def test_one_takeaway_comes_first_and_says_what_was_measured(story):

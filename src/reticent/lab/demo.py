@@ -248,5 +248,9 @@ def _story(
         sizes=sizes,
         games=[game.json() for game in games],
         questions=questions,
+        right_without_privacy=sum(
+            answer == question.block
+            for answer, question in zip(runs[REFERENCE][0].predict(list(UNSEEN)), questions, strict=True)
+        ),
         statement=saved.privacy_statement(),
     )

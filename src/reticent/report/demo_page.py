@@ -60,6 +60,7 @@ class Story:
         sizes: Size, whether it was released, and planned probability of each label. Public data only.
         games: As in `attack.json`, of one game; the first is the leak.
         questions: Sentences and answers of our model.
+        right_without_privacy: How many of them the reference answers as expected.
         statement: The privacy statement of our model.
     """
 
@@ -72,6 +73,7 @@ class Story:
     sizes: Sequence[Size]
     games: Sequence[Mapping[str, Any]]
     questions: Sequence[Question]
+    right_without_privacy: int
     statement: str
 
 
@@ -104,7 +106,7 @@ def demo_page(story: Story) -> str:
                 ],
             ),
             page.section("Labels", _labels(story)),
-            page.section("Unseen sentences", _questions(story.questions)),
+            page.section("Unseen sentences", _questions(story.questions, story.right_without_privacy)),
             page.section("What it cost", [page.preformatted(story.statement)]),
         ],
     )
@@ -180,13 +182,12 @@ def _labels(story: Story) -> list[str]:
     ]
 
 
-def _questions(questions: Sequence[Question]) -> list[str]:
+def _questions(questions: Sequence[Question], without_privacy: int) -> list[str]:
     right = sum(question.right for question in questions)
     return [
         page.paragraph(
-            f"{right} of {len(questions)} sentences that are in no description get the expected block first. Scores "
-            "are in parentheses. The sentences were chosen so that class means without noise find each of the expected "
-            "blocks: what is wrong here is the price of privacy."
+            f"{right} of {len(questions)} sentences that are in no description get the expected block first; without "
+            f"privacy {without_privacy} do (the sentences were chosen so that all do). Scores are in parentheses."
         ),
         page.table(
             ["sentence", "expected", "answer of the model", "next best"],
