@@ -46,7 +46,16 @@ STORE = ROOT / "results" / "mutants"
 KILLED = ("killed", "timeout")
 ALIVE = ("survived", "suspect")  # a suspect has survived the exchange of code, and was not imported anew
 # Polynomials that a test compares with mpmath piece by piece; what is shown before there are data, and texts.
-LAST = ("gate/noise/normal.py", "privacy/confidence.py", "privacy/planning.py", "privacy/statement.py")
+LAST = (
+    "gate/noise/normal.py",
+    "privacy/backwards.py",
+    "privacy/confidence.py",
+    "privacy/event_words.py",
+    "privacy/expected.py",
+    "privacy/planning.py",
+    "privacy/statement.py",
+    "privacy/statement_text.py",
+)
 COUNTED = ("mutants", "tried", "killed", "timeouts", "equivalent", "explained", "unexplained")
 SAYS = (
     "Small changes of the code that privacy hangs on (`<` for `<=`, a constant, a call or an argument left out, a "

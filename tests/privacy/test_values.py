@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import reticent.privacy
-from reticent.privacy import correlation, events, memory_plan, planning, pld, profiles, renyi, statement
+from reticent.privacy import correlation, events, expected, memory_plan, planning, pld, profiles, renyi, statement
 from reticent.privacy.selection import binary_test, gaussian_counts, laplace, optimal, truncated_geometric
 from tests.frozen import dataclasses_of
 
@@ -47,6 +47,7 @@ OTHERS = (
     renyi.Bound,
     correlation.Correlation,
     planning.ClassPlan,
+    expected.Expected,
 )
 SHOWN = (
     planning.Plan,
@@ -54,6 +55,7 @@ SHOWN = (
     memory_plan.Returning,
     memory_plan.BecomesKnown,
     memory_plan.MemoryPlan,
+    expected.Curve,
     statement.Spend,
     statement.Act,
     statement.EpochCost,

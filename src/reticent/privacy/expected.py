@@ -106,6 +106,7 @@ def expected(plan: planning.Plan, curve: Curve) -> Expected:
         curve: Of a data set of similar shape.
 
     Example:
+        >>> from reticent import Budget
         >>> chosen = planning.plan(Budget(epsilon=1.0, delta=1e-5), class_sizes=[100])
         >>> guess = expected(chosen, like("clinc150"))
         >>> 0.5 < guess.released < guess.public < 1
