@@ -1,8 +1,12 @@
 """Copies of a ledger: one file each, and told apart by what each spends."""
 
+import errno
 import json
+import os
 
-from reticent import Budget
+import pytest
+
+from reticent import Budget, errors
 from reticent.gate.ledger import Ledger
 from reticent.privacy import events
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
@@ -37,3 +41,23 @@ def test_a_copy_is_one_file_without_a_log(tmp_path):
         assert copy.settings == {"kind": "copy"}
         assert copy.releases == [RELEASE]
         assert [spend.task for spend in copy.statement().spends] == ["march"]
+
+
+def test_a_ledger_that_cannot_be_made_leaves_nothing(tmp_path, monkeypatch):
+    def fail(draft, file):
+        for ending in ("-journal", "-wal", "-shm"):
+            draft.with_name(draft.name + ending).touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "link", fail)
+    with pytest.raises(errors.StorageError, match=r"Cannot make a ledger in .*: No space left on device"):
+        Ledger.create(tmp_path / "one", BUDGET)
+    assert list((tmp_path / "one").iterdir()) == []
+
+
+def test_a_ledger_that_is_there_stays(tmp_path):
+    Ledger.create(tmp_path, BUDGET).close()
+    before = (tmp_path / FILE_NAME).read_bytes()
+    with pytest.raises(errors.LedgerError, match="exists already"):
+        Ledger.create(tmp_path, Budget(epsilon=9.0, delta=1e-5))
+    assert (tmp_path / FILE_NAME).read_bytes() == before
