@@ -1,10 +1,12 @@
 """compare and tune: public data only, and what they print and write."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.command import BUDGET, NUMBERS, refused, reticent, write_csv
+from tests.cli.command import BUDGET, EACH, NUMBERS, refused, reticent, write_csv
 
 
 @pytest.fixture
@@ -24,8 +26,9 @@ def test_compare_says_which_learner_is_best(sample):
 
 
 def test_public_data_are_the_users_word(sample, tmp_path):
-    for verb in (["compare"], ["tune", "-o", tmp_path / "learner.json"]):
-        assert "Expected --public: your word" in refused(reticent(*verb, *sample))
+    assert "Expected --public: your word" in refused(reticent("compare", *sample))
+    silent = refused(reticent("tune", *sample, "-o", tmp_path / "learner.json"))
+    assert "Expected --public for public data, or --model for private data" in silent
     assert "ends in .json" in refused(reticent("tune", *sample, "--public", "-o", tmp_path / "learner.toml"))
     assert "Expected tasks >= 1" in refused(reticent("compare", *sample, "--public", "--tasks", 0))
 
@@ -49,3 +52,66 @@ def test_files_that_hold_no_learner_are_refused(tmp_path, content):
     assert "learner" in refused(done)
     assert "Cannot read" in refused(reticent("init", tmp_path / "m", *BUDGET, "--learner", tmp_path / "no.json"))
     assert not (tmp_path / "model").exists()
+
+
+# --- for a price
+
+
+@pytest.fixture
+def private(tmp_path):
+    """A model that trains, private examples, and public ones to score on."""
+    (tmp_path / "labels.txt").write_text("E10\nE11\n")
+    peft = ["--learner", "peft", "--task-size", 100, "--encoder", "none", "--labels", tmp_path / "labels.txt"]
+    assert reticent("init", tmp_path / "model", *BUDGET, *peft).returncode == 0
+    write_csv(tmp_path / "public.csv", ["E10", "E11"], each=20, seed=1)
+    source = write_csv(tmp_path / "february.csv", ["E10", "E11"], each=50)
+    output = ["-o", tmp_path / "learner.json"]
+    return ["tune", source, "--model", tmp_path / "model", *NUMBERS, "--label", "code", "--mean-runs", 1.5, *output]
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(reticent("ledger", folder, "--json").stdout)["rows"]
+    return found
+
+
+def test_private_tuning_is_paid_for_in_the_ledger(private, tmp_path):
+    done = reticent(*private, "--validation", tmp_path / "public.csv", "--person", "who")
+    assert done.returncode == 0, done.stderr
+    first, *_, last = done.stdout.splitlines()
+    assert first.startswith("One person has lost at most epsilon 1.0000 of 1 at delta 1e-05")
+    assert last == f"Wrote {tmp_path / 'learner.json'}: tuned by private selection, paid for as 'tuning'."
+    assert [row["task"] for row in rows(tmp_path / "model")] == ["tuning"]
+    again = reticent(*private, "--validation", tmp_path / "public.csv", "--person", "who")
+    assert "tuning" in refused(again)
+    march = write_csv(tmp_path / "march.csv", ["E10", "E11"], each=50, seed=2)
+    learn = ["learn", march, "--model", tmp_path / "model", *NUMBERS, "--label", "code", EACH]
+    assert reticent(*learn, "--learner", tmp_path / "learner.json").returncode == 0
+    assert "tuned by private selection, paid for as 'tuning'" in reticent("ledger", tmp_path / "model").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([EACH], "Expected --validation FILE"),
+        ([EACH, "--validation", "february.csv"], "Expected other data for --validation"),
+        (["--validation", "public.csv"], "Expected --person COLUMN"),
+        ([EACH, "--validation", "absent.csv"], "No file at"),
+        ([EACH, "--validation", "public.csv", "--epsilon", 2], "at most the model's budget"),
+        ([EACH, "--validation", "public.csv", "--public"], "Expected --public for public data, or --model"),
+        ([EACH, "--validation", "public.csv", "-o", "learner.toml"], "ends in .json"),
+        ([EACH, "--validation", "public.csv", "-o", "no/where.json"], "Cannot write"),
+        ([EACH, "--validation", "public.csv", "--mean-runs", 0], "runs"),
+        ([EACH, "--validation", "public.csv", "--name", "a\nb"], "one line of visible characters"),
+    ],
+)
+def test_private_tuning_is_refused_before_the_spend(private, tmp_path, monkeypatch, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    assert sentence in refused(reticent(*private, *words))
+    assert rows(tmp_path / "model") == []
+    assert not (tmp_path / "learner.json").exists()
+
+
+def test_only_training_is_tuned(started):
+    source, public = (write_csv(started / name, ["E10", "E11"], each=20) for name in ("a.csv", "b.csv"))
+    words = ["tune", source, "--model", started / "model", *NUMBERS, "--label", "code", "-o", started / "learner.json"]
+    assert "made with --learner peft" in refused(reticent(*words, EACH, "--validation", public))

@@ -128,7 +128,12 @@ def init(
 
 
 def learn(
-    source: Annotated[Path, typer.Argument(help="A .csv, .parquet or .npz file, or a folder of images by label.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="A .csv, .parquet or .npz file, a folder of images by label, or - for CSV on standard input."
+        ),
+    ],
     model: Model,
     text: Text = None,
     image: Image = None,

@@ -1,13 +1,15 @@
-"""Verbs that try things out on public data before any sensitive data is touched: compare, tune."""
+"""Verbs that try things out before a model learns: compare, on public data; tune, on public data or for a price."""
 
 import json
+import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from reticent import errors
 from reticent.budget import Budget
+from reticent.cli import person_options, tuning_verb
 from reticent.cli.inputs import encoder_of, labelled, learner_of
 from reticent.cli.options import AsJson, Delta, Epsilon, Features, Image, TaskSize, Text, console, tell
 
@@ -87,10 +89,18 @@ def compare(
 
 
 def tune(
-    sample: Sample,
-    epsilon: Epsilon,
-    delta: Delta,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A .json file for the learner: init --learner FILE.")],
+    sample: Annotated[
+        Path,
+        typer.Argument(help="Public data like those to come; or, with --model, private data, paid for."),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A .json file for the learner: init or learn --learner FILE.")
+    ],
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Of the model to come; with --model what tuning may cost, else its budget."),
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="Likewise.")] = None,
     text: Text = None,
     image: Image = None,
     features: Features = None,
@@ -98,33 +108,73 @@ def tune(
     public: IsPublic = False,
     tasks_per_person: TasksPerPerson = 1,
     task_size: TaskSize = 1_000,
-    trials: Annotated[int, typer.Option(help="How many settings are tried.")] = 20,
-    encoder: Encoder = "minilm",
+    trials: Annotated[int, typer.Option(help="With --public: how many settings are tried.")] = 20,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="As init takes it, else minilm; with --model as given to init, where it is not stored."),
+    ] = None,
     seed: Seed = 0,
+    model: Annotated[
+        Path | None, typer.Option(help="Tune on private data: the model, made with --learner peft, whose ledger pays.")
+    ] = None,
+    validation: Annotated[
+        Path | None, typer.Option(help="With --model: PUBLIC data with the same columns that runs are scored on.")
+    ] = None,
+    person: person_options.Person = None,
+    each_row_is_a_person: person_options.EachRow = False,
+    name: Annotated[str, typer.Option(help="With --model: the public name of the spend.")] = "tuning",
+    mean_runs: Annotated[
+        float, typer.Option(help="With --model: how many runs to expect; their number is random and secret.")
+    ] = 20.0,
 ) -> None:
-    """Find settings for training (peft) on one public task like those to come. NOT for sensitive data.
+    """Find settings for training (peft): on public data for free, or on private data for a price in the ledger.
 
-    On sensitive data settings have a price, which Python pays: see docs/tuning.md.
+    On private data the persons pay once, as for a task: they may be in no other one unless the budget says so. Running
+    time tells roughly how many runs there were: do not publish it. See docs/tuning.md.
 
     Example: `reticent tune public.csv --public --text note --label code --epsilon 4 --delta 1e-5 -o learner.json`
     """
-    _refuse_private(public)
-    if output.suffix.lower() != ".json":
-        raise errors.InvalidValue(f"Expected a file that ends in .json, got {output.name}.")
-    budget = Budget(epsilon=epsilon, delta=delta, tasks_per_person=tasks_per_person)
-    start = learner_of("peft", task_size=task_size)
+    if public == (model is not None):
+        raise errors.InvalidValue(
+            "Expected --public for public data, or --model for private data that a ledger pays for."
+        )
+    _refuse_output(output)
+    columns = {"text": text, "image": image, "features": features, "label": label}
+    if model is not None:
+        found = tuning_verb.privately(
+            sample,
+            columns,
+            model=model,
+            validation=validation,
+            encoder=encoder,
+            epsilon=epsilon,
+            delta=delta,
+            whose=(person, each_row_is_a_person),
+            name=name,
+            mean_runs=mean_runs,
+        )
+    else:
+        if epsilon is None or delta is None:
+            raise errors.InvalidValue("Expected --epsilon and --delta: noise is part of what settings must suit.")
+        budget = Budget(epsilon=epsilon, delta=delta, tasks_per_person=tasks_per_person)
+        found = tuning_verb.on_public_data(
+            sample, columns, budget=budget, task_size=task_size, trials=trials, encoder=encoder or "minilm", seed=seed
+        )
     from reticent.numerics.files import write_whole
-    from reticent.released.contents import refuse_own
-    from reticent.sensitive.tuning import tune as search
 
-    refuse_own(output)
-    examples = labelled(sample, text=text, image=image, features=features, label=label)
-    through: Any = encoder_of(encoder if text or image else "none")
-    found = search(
-        start, examples.inputs, list(examples.labels), budget=budget, encoder=through, trials=trials, seed=seed
-    )
     write_whole(output, json.dumps(found.to_json(), indent=2) + "\n")
-    tell(f"Wrote {output}: {found.tuning}. Use it: reticent init MODEL --learner {output} ...")
+    tell(f"Wrote {output}: {found.tuning}.")
+
+
+def _refuse_output(file: Path) -> None:
+    """Refuses a place that nothing can be written to, before anything is computed or spent."""
+    from reticent.released.contents import refuse_own
+
+    if file.suffix.lower() != ".json":
+        raise errors.InvalidValue(f"Expected a file that ends in .json, got {file.name}.")
+    refuse_own(file)
+    if not os.access(file.parent, os.W_OK):
+        raise errors.InvalidValue(f"Cannot write {file}: its folder is not there, or may not be written to.")
 
 
 def _refuse_private(public: bool) -> None:
