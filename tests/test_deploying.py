@@ -101,12 +101,18 @@ def test_predicting_needs_no_more_than_is_listed(folder):
     assert json.loads(done.stdout.splitlines()[-1]) == [["a", "b"], True, "Starlette", 0, []]
 
 
-def test_what_is_not_listed_cannot_be_imported_there(folder):
-    """The twin: learning needs more."""
-    learns = "import reticent.gate.kernel"
-    names = ",".join(map(name_of, requirements()))
-    done = subprocess.run([sys.executable, "-c", ONLY + learns, names], capture_output=True, text=True)
-    assert "ModuleNotFoundError: No module named 'numba'" in done.stderr
+def test_what_learns_is_refused_there(tmp_path):
+    """The twin: learning needs more, and says so."""
+    makes = """
+from reticent.cli import main
+sys.argv = ["reticent", "init", sys.argv[2], "--epsilon", "1", "--delta", "1e-5", "--tasks-per-person", "1"]
+main()
+"""
+    names, place = ",".join(map(name_of, requirements())), str(tmp_path / "model")
+    done = subprocess.run([sys.executable, "-c", ONLY + makes, names, place], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "is not installed, so this environment predicts alone." in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_dockerfile_copies_files_that_exist():

@@ -1,5 +1,6 @@
 """SQLite files of others: nothing in them acts outside of them."""
 
+import gc
 import os
 import sqlite3
 import struct
@@ -135,3 +136,13 @@ def test_values_of_other_types_are_refused(ledger):
     database.close()
     with pytest.raises(errors.LedgerError, match="damaged"):
         LedgerFile.open(ledger.parent)
+
+
+def test_a_forgotten_database_is_closed():
+    """From Python 3.13 on it would warn."""
+    database = sqlite3.connect(":memory:")
+    held = databases.Connected(database)
+    del held
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        database.execute("SELECT 1")

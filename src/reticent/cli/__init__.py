@@ -28,6 +28,7 @@ attack = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Play att
 app.add_typer(attack, name="attack")
 vault = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look after the vault of a model with memory.")
 app.add_typer(vault, name="vault")
+_LEARNING = ("cryptography", "dp_accounting", "numba")  # what requirements-predict.txt leaves out
 VERBS: tuple[Callable[..., None], ...] = (
     experiments.demo,
     plans.plan,
@@ -59,6 +60,13 @@ def main() -> NoReturn:
             app()
     except errors.ReticentError as error:
         _say(f"Error: {error}")
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        if error.name not in _LEARNING:
+            raise
+        _say(
+            f"Error: {error.name} is not installed, so this environment predicts alone. To learn: pip install reticent"
+        )
         sys.exit(2)
     sys.exit(0)
 

@@ -43,7 +43,7 @@ def export(
     write_whole(onnx, scorer)
     tell(f"Wrote {onnx}: the same labels in onnxruntime, and scores to {apart:.0e} of the largest.")
     if encoder_onnx is not None:
-        tell(f"Wrote {encoder_onnx}: the same features in onnxruntime. Tokens or pixels are made as before.")
+        tell(f"Wrote {encoder_onnx}: the same features in onnxruntime, from token ids or pixels.")
     elif classifier.encoder is not None:
         tell("It reads features. The encoder that makes them: --encoder-onnx FILE.")
 

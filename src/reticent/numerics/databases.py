@@ -33,6 +33,10 @@ class Connected:
         else:
             _OF_OTHERS.append(self._db)
 
+    def __del__(self) -> None:
+        """What is kept in memory ends with its model: from Python 3.13 on, connections that nobody closes warn."""
+        self.close()
+
     def __enter__(self) -> Self:
         return self
 
