@@ -17,7 +17,8 @@ from reticent.budget import Budget
 from reticent.encoders import film, minilm
 from reticent.encoders.attach import norms
 from reticent.encoders.batches import Item, batches, stacked
-from reticent.encoders.encoder import Backend, tensors
+from reticent.encoders.devices import tensors
+from reticent.encoders.encoder import Backend
 from reticent.gate.gate import Gate
 from reticent.gate.label_sums import sum_by_label
 from reticent.gate.noise import NoiseSource

@@ -8,7 +8,8 @@ import pytest
 
 from reticent import encoders, errors
 from reticent.encoders.batches import shapes
-from reticent.encoders.encoder import Backend, inference
+from reticent.encoders.devices import inference
+from reticent.encoders.encoder import Backend
 from reticent.released.optimizers import Adam
 from reticent.sensitive.gradients import AdapterGradients
 from reticent.sensitive.head import HeadGradients

@@ -11,7 +11,7 @@ import typer
 from reticent import errors
 from reticent.cli import person_options
 from reticent.cli.inputs import labelled, listed, loaded, task_name
-from reticent.cli.options import Again, AsJson, Features, Image, Model, Text, tell
+from reticent.cli.options import Again, AsJson, BatchSize, Device, Features, Image, Model, Text, tell
 
 if TYPE_CHECKING:
     from reticent.readers import Examples
@@ -52,6 +52,8 @@ def predict(
     ] = False,
     encoder: Again = None,
     learner: Again = None,
+    device: Device = None,
+    batch_size: BatchSize = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict labels from releases alone: one row for each example, in their order; what cannot be read is UNKNOWN.
@@ -76,7 +78,7 @@ def predict(
         raise errors.InvalidValue("Expected --json, or -o - for CSV on standard output; not both.")
     columns = Columns(text=text, image=image, features=listed(features), keep=tuple(dict.fromkeys(keep or ())))
     _refuse_own_columns(columns.keep, k)
-    classifier = loaded(model, encoder, learner)
+    classifier = loaded(model, encoder, learner, device=device, batch_size=batch_size)
     examples = read(source, columns, labelled=False)
     released = classifier.model_for(examples.inputs)
     found = released.best(examples.inputs, classifier.encoder, k, weighed=proba or least > 0)
@@ -125,6 +127,8 @@ def evaluate(
     name: Annotated[str | None, typer.Option(help="Public name of the test data; the file's name by default.")] = None,
     encoder: Again = None,
     learner: Again = None,
+    device: Device = None,
+    batch_size: BatchSize = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure accuracy: exactly on public test data, or with noise on private data.
@@ -150,7 +154,7 @@ def evaluate(
         refuse_own(by_label)
         row_files.check_ending(by_label)
     task = "" if public else f"evaluation {task_name(source, name)}"
-    classifier = loaded(model, encoder, learner)
+    classifier = loaded(model, encoder, learner, device=device, batch_size=batch_size)
     if not public:
         person = person_options.said(person, each_row_is_a_person, classifier.directory.settings)
     examples = labelled(source, text=text, image=image, features=features, label=label, person=person)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,12 +50,36 @@ def memory_of(vault: Path | None, horizon: int | None, recurring: bool | None) -
     return Memory(vault=vault, horizon=DEFAULT_HORIZON if horizon is None else horizon, recurring=recurring)
 
 
-def loaded(folder: Path, encoder: str | None, learner: str | None, vault: Path | None = None) -> Any:
-    """Loads a model; code and weights that are not stored are named again by the user."""
+def loaded(
+    folder: Path,
+    encoder: str | None,
+    learner: str | None,
+    vault: Path | None = None,
+    *,
+    device: str | None = None,
+    batch_size: int | None = None,
+) -> Any:
+    """Loads a model; code and weights that are not stored are named again by the user.
+
+    Args:
+        folder: The model directory.
+        encoder: A name, where it is not stored.
+        learner: A name, where it is not stored.
+        vault: Where it is, if it was moved.
+        device: Where the encoder computes; None leaves it as it is.
+        batch_size: Rows of its batches; None leaves it as it is.
+    """
     from reticent.loading import load
 
     own = None if learner is None else learner_of(learner)
-    return load(folder, encoder=None if encoder is None else encoder_of(encoder), learner=own, vault=vault)
+    model = load(folder, encoder=None if encoder is None else encoder_of(encoder), learner=own, vault=vault)
+    if device is not None or batch_size is not None:
+        from reticent.encoders import Encoder, Speed
+
+        if not isinstance(model.encoder, Encoder):
+            raise errors.InvalidValue("Expected --device and --batch-size with an encoder; this model reads features.")
+        model.encoder = replace(model.encoder, speed=Speed(device=device or "cpu", batch_size=batch_size))
+    return model
 
 
 def labelled(

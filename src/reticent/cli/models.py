@@ -12,7 +12,9 @@ from reticent.cli.inputs import encoder_of, labelled, learner_of, loaded, memory
 from reticent.cli.options import (
     Again,
     AsJson,
+    BatchSize,
     Delta,
+    Device,
     Epsilon,
     Features,
     Horizon,
@@ -144,6 +146,8 @@ def learn(
     name: Annotated[str | None, typer.Option(help="Public name of the task; the file's name by default.")] = None,
     encoder: Again = None,
     learner: Again = None,
+    device: Device = None,
+    batch_size: BatchSize = None,
     vault: Annotated[
         Path | None, typer.Option(help="Where the vault of a model with memory is, if it was moved.")
     ] = None,
@@ -157,7 +161,7 @@ def learn(
     Example: `reticent learn march.parquet --model model/ --person patient --text note --label code`
     """
     task = task_name(source, name)
-    classifier = loaded(model, encoder, learner, vault)
+    classifier = loaded(model, encoder, learner, vault, device=device, batch_size=batch_size)
     person = person_options.said(person, each_row_is_a_person, classifier.directory.settings)
     examples = labelled(source, text=text, image=image, features=features, label=label, person=person)
     if anchor is not None:

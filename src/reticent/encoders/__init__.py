@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from reticent import errors
 from reticent.encoders.adapters import film, last_layer, lora
+from reticent.encoders.devices import Speed
 from reticent.encoders.encoder import Encoder
 from reticent.encoders.huggingface import hf
 from reticent.encoders.images import efficientnet_lite0, timm
@@ -21,6 +22,7 @@ from reticent.numerics.own_objects import own_object
 __all__ = [
     "SHIPPED",
     "Encoder",
+    "Speed",
     "efficientnet_lite0",
     "film",
     "hf",

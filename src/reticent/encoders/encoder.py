@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.encoders.batches import Item, Items, Rows, batches, stacked
-from reticent.encoders.packages import require
+from reticent.encoders.devices import NO_MEMORY, Speed, out_of_memory, placed
 from reticent.encoders.probes import ProbedRows, public_item, raw, remembers
 from reticent.numerics.progress import Bar
 
@@ -21,7 +21,6 @@ Features = npt.NDArray[np.float32]
 Attachment = Callable[[], contextlib.AbstractContextManager[object]]
 CACHE_FILE = "features.sqlite"  # what learning keeps in the cache folder
 _ENDS = 16  # more than a tokenizer adds at the ends of a text
-NO_MEMORY = "The machine has too little memory for one batch of this model."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +75,8 @@ class Encoder:
         name: What it is called in a manifest.
         cache: A folder where features that learning computes are kept; predictions keep nothing. Its content is
             SENSITIVE. None: nothing is kept.
+        speed: Where and how it computes; not part of its digest, so a model that was learned on one device predicts on
+            another.
     """
 
     name: str
@@ -87,11 +88,12 @@ class Encoder:
     kinds: str = field(default="OUT", repr=False)  # dtype kinds of arrays that can hold inputs
     chunk: int = field(default=4096, repr=False)  # inputs prepared at a time, to bound memory
     images: bool = field(default=False, repr=False)  # an array of bytes with 2 or 3 dimensions is one input, not many
+    speed: Speed = field(default=Speed(), repr=False)
 
     @cached_property
     def backend(self) -> Backend:
         """The loaded model, tried on its public example."""
-        backend = self.load()
+        backend = placed(self.load(), self.speed)
         if backend.probe is None:  # nothing public shows that rows are independent
             return replace(backend, rows=lambda _: 1)
         public, cause = public_item(backend)
@@ -231,37 +233,6 @@ class Encoder:
         if len(batch) == 1:
             return np.full((1, self.width), np.nan, dtype=np.float32)
         return np.concatenate([self._forward([item], rows) for item in batch])
-
-
-def tensors(module: Any, item: Item) -> tuple[Any, ...]:
-    """Returns stacked items as tensors, where the module's weights are."""
-    torch = require("torch", extra="reticent[torch]")
-    weight = next(module.parameters(), None)
-    device = "cpu" if weight is None else weight.device
-    return tuple(torch.from_numpy(array).to(device) for array in item)
-
-
-def inference(module: Any, embed: Callable[[tuple[Any, ...]], Any]) -> Callable[[Item], npt.NDArray[Any]]:
-    """Returns `embed` as a function of arrays, without gradients."""
-    torch = require("torch", extra="reticent[torch]")
-
-    def forward(item: Item) -> npt.NDArray[Any]:
-        with torch.inference_mode():
-            values: npt.NDArray[Any] = embed(tensors(module, item)).float().cpu().numpy()
-        return values
-
-    return forward
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Returns whether an exception is about the machine's memory: torch says so with a RuntimeError.
-
-    >>> out_of_memory(MemoryError()), out_of_memory(RuntimeError("shapes do not match"))
-    (True, False)
-    """
-    words = ("out of memory", "can't allocate memory", "not enough memory")
-    text = str(error) if isinstance(error, RuntimeError) else ""
-    return isinstance(error, MemoryError) or any(word in text for word in words)
 
 
 def sha256(*parts: bytes) -> str:

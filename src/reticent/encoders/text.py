@@ -8,19 +8,29 @@ from typing import Any
 import numpy as np
 
 from reticent.encoders.batches import Item, Items
-from reticent.encoders.encoder import Backend, Encoder, inference, sha256_of_files
+from reticent.encoders.devices import Speed, inference
+from reticent.encoders.encoder import Backend, Encoder, sha256_of_files
 from reticent.encoders.packages import require
 
 EXTRA = "reticent[torch]"
 _MINILM_TOKENS = 256  # as the model was published
 
 
-def minilm(*, cache: str | os.PathLike[str] | None = None) -> Encoder:
+def minilm(
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
+    batch_size: int | None = None,
+    bf16: bool = False,
+) -> Encoder:
     """all-MiniLM-L6-v2 (Apache-2.0), 384 features, from the files inside the PyPI package; nothing is downloaded.
 
     Args:
         cache: A folder, off by default: features that learning computes are kept, predictions keep nothing. It holds
             SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
+        device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
+        batch_size: Rows of a batch of short inputs, always; 16 by default.
+        bf16: Compute in bfloat16.
 
     Example:
         >>> minilm()
@@ -33,6 +43,7 @@ def minilm(*, cache: str | os.PathLike[str] | None = None) -> Encoder:
         fingerprint=_digest_minilm,
         declared_width=384,
         content=content,
+        speed=Speed(device=device, batch_size=batch_size, bf16=bf16),
     )
 
 

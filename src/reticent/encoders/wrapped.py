@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.encoders.batches import Item, Items
-from reticent.encoders.encoder import Backend, Encoder, inference, sha256, sha256_of_weights
+from reticent.encoders.devices import inference
+from reticent.encoders.encoder import Backend, Encoder, sha256, sha256_of_weights
 from reticent.encoders.probes import same
 
 

@@ -38,7 +38,7 @@ def encoded_with_cache(encoder: Encoder, inputs: Any) -> Features:
 def _fill(encoder: Encoder, cache: "Cache", examples: Sequence[object], features: Features) -> Iterator[int]:
     """Fills in a chunk, from the cache where it can; yields how many of the rest are done."""
     contents = [None if encoder.content is None else encoder.content(example) for example in examples]
-    keys = [None if content is None else key(encoder.digest, content) for content in contents]
+    keys = [None if content is None else key(encoder.digest + encoder.speed.key, content) for content in contents]
     found = cache.get(keys, encoder.width)
     for i, row in enumerate(found):
         if row is not None:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.encoders.adapters import Adapter, trainable
 from reticent.encoders.batches import Item, batches, shapes, stacked
-from reticent.encoders.encoder import NO_MEMORY, Backend, out_of_memory, tensors
+from reticent.encoders.devices import NO_MEMORY, out_of_memory, tensors
+from reticent.encoders.encoder import Backend
 from reticent.encoders.packages import require
 from reticent.encoders.probes import independent, same, variants
 from reticent.gate.step import Again, Block, Floats, Ints, Parameters
@@ -133,8 +134,9 @@ class AdapterGradients:
         recorder = Recorder(len(block[0]))
         features, leaves = self._forward(values, block, recorder)
         with np.errstate(all="ignore"):
-            error = back(features.detach().double().cpu().numpy())
-        self._torch.autograd.grad(features, leaves, self._torch.from_numpy(error).to(features), allow_unused=True)
+            error = back(features.detach().cpu().double().numpy())
+        upstream = self._torch.from_numpy(error).to(features.dtype).to(features.device)  # not all devices have float64
+        self._torch.autograd.grad(features, leaves, upstream, allow_unused=True)
         found = {name: _as_rows(tensor)[:wanted] for name, tensor in recorder.gradients.items()}
         # a layer that nothing reads has no gradient, and is a parameter all the same
         return {name: found.get(name, np.zeros((wanted, value.size))) for name, value in self._adapted.items()}
@@ -281,7 +283,7 @@ def _every_row(features: Floats) -> Floats:
 
 
 def _as_rows(tensor: Any) -> Floats:
-    rows: Floats = tensor.detach().double().cpu().numpy()
+    rows: Floats = tensor.detach().cpu().double().numpy()
     return rows.reshape(len(rows), -1)
 
 

@@ -1,0 +1,165 @@
+"""Where and how an encoder computes: the device, the rows of a batch, half precision. Speed alone, privacy never.
+
+What privacy needs is that the features of an example depend on that example alone. Shapes and numbers of rows are fixed
+on every device, and public examples are sent through every place of a batch on the device itself: where its bits differ
+by place or by the other rows, each example goes alone (`probes`). Features of two devices differ in their last bits, as
+those of two processors do; all rows of a task are computed by one.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent import errors
+from reticent.encoders.batches import Item, stacked
+from reticent.encoders.packages import require
+
+if TYPE_CHECKING:  # a signature may name what imports this
+    from reticent.encoders.encoder import Backend
+
+EXTRA = "reticent[torch]"
+NO_MEMORY = "The machine has too little memory for one batch of this model."
+_DEVICES = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?")
+_USUAL = 16  # rows of a batch of short examples, where nobody says otherwise
+_ALIKE = 0.99  # cosine of features in half and in full precision
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """Where and how an encoder computes.
+
+    Args:
+        device: "cpu", "cuda" (or "cuda:1"), "mps", or "auto": a GPU where torch has one, else the processor.
+        batch_size: Rows of a batch of short examples, always; longer ones have fewer. By default 16. Models that are
+            not known to treat rows one by one get one row whatever it says.
+        bf16: Compute in bfloat16 where torch holds that to be safe; weights stay as they are. Refused where features of
+            a public example change by more than a little.
+
+    Example:
+        >>> Speed(device="gpu")
+        Traceback (most recent call last):
+        reticent.errors.InvalidValue: Expected a device out of auto, cpu, cuda, cuda:1, mps.
+    """
+
+    device: str = "cpu"
+    batch_size: int | None = None
+    bf16: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.device, str) or not _DEVICES.fullmatch(self.device):
+            raise errors.InvalidValue("Expected a device out of auto, cpu, cuda, cuda:1, mps.")
+        if self.batch_size is not None:
+            errors.set_whole(self, "batch_size", at_least=1)
+
+    @property
+    def key(self) -> str:
+        """Tells features that are kept in a cache apart from those of another device; empty for the usual ones."""
+        return "" if self == Speed() else repr(self)
+
+
+def available(device: str) -> str:
+    """Returns the device that "auto" stands for, or the one that was asked for; refuses what torch has not got here."""
+    torch = require("torch", extra=EXTRA)
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if device == "auto":
+        return next(name for name, found in there.items() if found)
+    if not there[device.partition(":")[0]]:
+        raise errors.InvalidValue(
+            f"torch has no {device} on this machine. Use device='auto', which takes what there is."
+        )
+    return device
+
+
+def placed(backend: "Backend", speed: Speed) -> "Backend":
+    """Returns a backend that computes on a device, tried there on public examples of the largest shape."""
+    if speed == Speed():
+        return backend
+    if backend.module is None or backend.embed is None:
+        raise errors.InvalidValue("Expected an encoder that is a torch module to choose a device for it.")
+    device = available(speed.device)
+    backend.module.to(device)
+    if speed.batch_size is not None:
+        backend = replace(backend, rows=partial(_rows, backend.rows, speed.batch_size))
+    if speed.bf16:
+        backend = _halved(backend, device.partition(":")[0])
+    _refuse_too_large(backend)
+    return backend
+
+
+def tensors(module: Any, item: Item) -> tuple[Any, ...]:
+    """Returns stacked items as tensors, where the module's weights are."""
+    torch = require("torch", extra="reticent[torch]")
+    weight = next(module.parameters(), None)
+    device = "cpu" if weight is None else weight.device
+    return tuple(torch.from_numpy(array).to(device) for array in item)
+
+
+def inference(module: Any, embed: Callable[[tuple[Any, ...]], Any]) -> Callable[[Item], npt.NDArray[Any]]:
+    """Returns `embed` as a function of arrays, without gradients."""
+    torch = require("torch", extra="reticent[torch]")
+
+    def forward(item: Item) -> npt.NDArray[Any]:
+        with torch.inference_mode():
+            values: npt.NDArray[Any] = embed(tensors(module, item)).float().cpu().numpy()
+        return values
+
+    return forward
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Returns whether an exception is about the machine's memory: torch says so with a RuntimeError.
+
+    >>> out_of_memory(MemoryError()), out_of_memory(RuntimeError("shapes do not match"))
+    (True, False)
+    """
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    text = str(error) if isinstance(error, RuntimeError) else ""
+    return isinstance(error, MemoryError) or any(word in text for word in words)
+
+
+def _rows(usual: Callable[[Item], int], batch_size: int, item: Item) -> int:
+    """Returns how many rows a batch has: a function of the item's shape and of a public setting."""
+    rows = usual(item)
+    return 1 if rows == 1 else max(1, rows * batch_size // _USUAL)
+
+
+def _halved(backend: "Backend", kind: str) -> "Backend":
+    """Returns a backend that computes in bfloat16; it has the range of float32, so that nothing overflows."""
+    torch = require("torch", extra=EXTRA)
+    whole = backend.embed
+
+    def embed(item: tuple[Any, ...]) -> Any:
+        with torch.autocast(kind, dtype=torch.bfloat16):
+            return whole(item)  # type: ignore[misc]
+
+    half = replace(backend, embed=embed, forward=inference(backend.module, embed))
+    (item,) = backend.prepare([backend.probe])
+    if item is None:
+        return half  # whoever asks for features refuses it, and says why
+    one = stacked([item], backend.rows(item))
+    full, rough = (np.asarray(found.forward(one), np.float64)[0] for found in (backend, half))
+    if not full @ rough >= _ALIKE * np.sqrt((full @ full) * (rough @ rough)):
+        raise errors.InvalidValue("In bfloat16 this model gives other features of a public example. Use bf16=False.")
+    return half
+
+
+def _refuse_too_large(backend: "Backend") -> None:
+    """Refuses batches that do not fit, on a public example: later they would be left out silently."""
+    (item,) = backend.prepare([backend.probe])
+    if item is None:
+        return
+    if backend.longest is not None:
+        item = tuple(np.resize(array, backend.longest) for array in item)
+    try:
+        backend.forward(stacked([item], backend.rows(item)))
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        raise errors.InvalidValue(
+            "Expected a batch_size that fits into the device's memory. Use a smaller one."
+        ) from None
