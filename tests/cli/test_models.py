@@ -249,7 +249,9 @@ def test_private_accuracy_is_paid_for(started):
     test = write_csv(started / "test.csv", ["E10", "E11"], each=2000, seed=2)
     done = reticent("evaluate", EACH, test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.5)
     assert re.match(r"accuracy [01]\.\d{4} \(noisy\)\nOne person has lost at most", done.stdout)
-    assert done.stdout.endswith("For whoever is in a learned task too, this test is another task of theirs.\n")
+    also = "For whoever is in a learned task too, this is another task of theirs; this budget allows one person 1."
+    assert " ".join(done.stdout.split()).endswith(also)
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
     spends = json.loads(reticent("ledger", model, "--json").stdout)["rows"]
     assert spends[-1]["task"] == "evaluation test"
     assert spends[-1]["epsilon"] == pytest.approx(0.5, rel=1e-6)

@@ -1,12 +1,15 @@
 """What the ledger writes, row by row: found by mutants that no other test noticed."""
 
+import json
 import sqlite3
 
 import pytest
 
 from reticent import Budget, errors, names
+from reticent.budget import Persons
 from reticent.gate.ledger import Ledger
 from reticent.privacy import accounting, events
+from reticent.released import ledger_rows
 from reticent.released.ledger_file import FILE_NAME, VERSION
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -137,3 +140,15 @@ def test_any_two_tasks_stay_within_the_budget_not_only_two_alike():
         ledger.spend(noisy, task="april", private=True)
     ledger.spend(labels, task="april", private=True)
     assert len(ledger.statement().spends) == 2
+
+
+def test_rows_say_whose_examples_were_learned():
+    """Rows of older ledgers say nothing; what no version has written is refused."""
+    body = {"at": "2026-01-31", "task": "march", "event": events.to_json(events.Gaussian(noise_multiplier=4.0))}
+    body |= {"private": True, "mark": None}
+    assert ledger_rows.read("spend", json.dumps(body))["persons"] is Persons.ASSUMED
+    for persons in Persons:
+        assert ledger_rows.read("spend", json.dumps({**body, "persons": persons.value}))["persons"] is persons
+    for wrong in ("everybody", 1, ["by ids"]):
+        with pytest.raises(errors.LedgerError, match="not one that reticent wrote"):
+            ledger_rows.read("spend", json.dumps({**body, "persons": wrong}))

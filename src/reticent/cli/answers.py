@@ -167,7 +167,9 @@ def evaluate(
             return
         typer.echo(f"accuracy {accuracy:.4f} (noisy)")
         person_options.say_spent(classifier.spent())
-        typer.echo("For whoever is in a learned task too, this test is another task of theirs.")
+        allowed = f"this budget allows one person {classifier.budget.tasks_per_person:,}"
+        also = f"For whoever is in a learned task too, this is another task of theirs; {allowed}."
+        typer.echo(person_options.folded(also))
         return
     from reticent.report.measured import measure
 
