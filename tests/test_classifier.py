@@ -75,7 +75,6 @@ def test_nothing_known_yet():
     assert model.predict(np.ones((2, WIDTH))).tolist() == [rt.UNKNOWN] * 2
 
 
-@pytest.mark.filterwarnings("ignore:NO LABEL IS KNOWN")
 @pytest.mark.parametrize("policy", list(POLICIES))
 def test_empty_task_is_learned(policy):
     model = rt.ContinualClassifier(labels=POLICIES[policy](), budget=BUDGET)

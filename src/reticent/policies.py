@@ -32,7 +32,8 @@ class PublicLabels:
     """The labels are known to everybody; what the data adds is remapped by a public rule, or dropped.
 
     Args:
-        labels: The label space, in public order. A `LabelSpace` says how they became known.
+        labels: The label space, in public order. A `LabelSpace` says how they became known. A number and its text are
+            one label, so these may be texts where a column holds numbers.
         remap: Where a label outside the space goes: a `Taxonomy`, a dict, or a function of the label alone. It must be
             fixed in public, not fitted to the data. What it cannot place is dropped.
         names: What labels mean, from label to text; an encoder of texts makes a prior of it. A label without one has

@@ -144,7 +144,11 @@ def test_any_two_tasks_stay_within_the_budget_not_only_two_alike():
 
 def test_rows_say_whose_examples_were_learned():
     """Rows of older ledgers say nothing; what no version has written is refused."""
-    body = {"at": "2026-01-31", "task": "march", "event": events.to_json(events.Gaussian(noise_multiplier=4.0))}
+    body: dict[str, object] = {
+        "at": "2026-01-31",
+        "task": "march",
+        "event": events.to_json(events.Gaussian(noise_multiplier=4.0)),
+    }
     body |= {"private": True, "mark": None}
     assert ledger_rows.read("spend", json.dumps(body))["persons"] is Persons.ASSUMED
     for persons in Persons:

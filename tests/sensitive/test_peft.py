@@ -133,7 +133,7 @@ def test_several_examples_of_a_person_are_refused():
     model = rt.ContinualClassifier(
         labels=rt.PublicLabels(["a"]), learner=FAST, budget=rt.Budget(epsilon=1.0, delta=1e-5, examples_per_person=2)
     )
-    with pytest.raises(errors.InvalidValue, match="sample whole persons"):
+    with pytest.raises(errors.InvalidValue, match="takes one example of each person and task"):
         model.learn_task(*data(["a"], 20), name="march", persons=list(range(20)))
 
 

@@ -62,8 +62,9 @@ def folded(sentence: str) -> str:
 
 def say_sizes(policy: Policy, budget: Budget, *, remembers: bool) -> None:
     """Says which classes will be released before anything is spent; beside the output, for it is no result."""
-    if isinstance(policy, ReleasedLabels) and not remembers:  # with memory labels gather evidence over tasks
-        typer.echo(folded(policy.expectation(budget)), err=True)
+    if isinstance(policy, ReleasedLabels):
+        gather = "New labels gather evidence over tasks; `reticent plan --memory` shows when they become known."
+        typer.echo(folded(gather if remembers else policy.expectation(budget)), err=True)
 
 
 def say_spent(facts: dict[str, Any]) -> None:

@@ -57,7 +57,8 @@ def accuracy(
     for number, part in enumerate(np.array_split(names, TASKS)):
         rows = [draw.choice(train[labels[train] == name], size, replace=False) for name in part]
         mine = np.concatenate(rows)
-        model.learn_task(features[mine], labels[mine].tolist(), name=f"task {number + 1}")
+        with errors.silenced():  # that no label is known is a result here
+            model.learn_task(features[mine], labels[mine].tolist(), name=f"task {number + 1}")
     return model.score(features[test], labels[test].tolist())
 
 

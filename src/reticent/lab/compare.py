@@ -158,7 +158,8 @@ def _trial(
     for t in range(tasks):
         mine = (task == t) & ~held_out
         started = time.perf_counter()
-        model.learn_task(take(inputs, mine), labels[mine].tolist(), name=f"task {t + 1}")
+        with errors.silenced():  # that no label is known is a result here
+            model.learn_task(take(inputs, mine), labels[mine].tolist(), name=f"task {t + 1}")
         seconds += time.perf_counter() - started
         for i in range(t + 1):
             test = (task == i) & held_out

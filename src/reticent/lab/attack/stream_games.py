@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from reticent import errors
 from reticent.budget import Budget
 from reticent.classifier import ContinualClassifier
 from reticent.gate.noise import NoiseSource
@@ -161,7 +162,8 @@ class Streamed:
         given = [f"child of {label}" for label in self.names] if remapped else self.names
         labels = [*np.repeat(given, size).tolist(), *np.repeat(np.array(given)[there], copies).tolist()]
         persons = None if m == 1 else [*range(others), *(-1 - np.repeat(there, copies)).tolist()]
-        self.model.learn_task(features, labels, name=name, persons=persons)
+        with errors.silenced():  # that no label is known is a result here
+            self.model.learn_task(features, labels, name=name, persons=persons)
 
     def scores(self) -> dict[str, Floats]:
         """Returns one number for each label and way of looking: larger means that a canary is likelier there."""
