@@ -270,16 +270,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # --- what it cost, saving
 
     def spent(self) -> dict[str, Any]:
-        """Returns what one person has lost so far under the budget's adjacency, and if what, as JSON values."""
-        statement, budget = self.statement(), self._budget()
-        return {
-            "epsilon": statement.epsilon,
-            "if": statement.condition,
-            "budget": budget.epsilon,
-            "delta": budget.delta,
-            "adjacency": str(budget.adjacency),
-            "private": statement.private,
-        }
+        """Returns what one person has lost so far, rounded up, and if what, beside the budget."""
+        return self.statement().spent()
 
     def statement(self) -> Statement:
         """Returns what was spent, on what, under which assumptions, as facts."""

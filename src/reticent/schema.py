@@ -64,13 +64,14 @@ def names_of(X: Any) -> list[str] | None:
     return [str(name) for name in given] if given and all(isinstance(name, str) for name in given) else None
 
 
-def refuse_other(kept: Sequence[str] | None, X: Any, *, first: bool = False) -> list[str] | None:
+def refuse_other(kept: Sequence[str] | None, X: Any, *, first: bool = False, spends: bool = False) -> list[str] | None:
     """Refuses a frame whose columns have other names or another order; returns the names to keep.
 
     Args:
         kept: The names of the first task; None where it had none.
         X: Inputs; their names are read, and nothing else.
         first: Whether nothing was learned before: then its names are kept.
+        spends: Whether it was to be paid for: then the refusal says that it was not.
     """
     given = names_of(X)
     if given is not None and len(given) > MOST_COLUMNS:
@@ -82,7 +83,7 @@ def refuse_other(kept: Sequence[str] | None, X: Any, *, first: bool = False) -> 
     if kept is not None and given is not None and list(kept) != given:
         raise errors.InvalidValue(
             "Expected the columns of the first task, with their names and in their order: X[model.feature_names_in_]. "
-            "Features mean something else in another order. Nothing was spent."
+            f"Features mean something else in another order.{' Nothing was spent.' if spends else ''}"
         )
     if (kept is None) != (given is None) and getattr(X, "ndim", 0) == 2:  # as scikit-learn warns
         which = (
@@ -107,7 +108,7 @@ def of(directory: Directory) -> list[str] | None:
 def of_task(directory: Directory, X: Any) -> dict[str, Any]:
     """Returns the names to store before a task is learned; refuses other columns than those of the first task."""
     before = any(release.parameters for release in directory.model.releases)
-    columns = refuse_other(of(directory), X, first=not before)
+    columns = refuse_other(of(directory), X, first=not before, spends=True)
     return {} if columns is None else {COLUMNS: columns}
 
 

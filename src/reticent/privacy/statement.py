@@ -136,6 +136,17 @@ class Statement:
             within += " (in the tasks without person ids)"
         return f"{within} and nobody is in {'two' if n == 1 else f'more than {n:,}'} tasks"
 
+    def spent(self) -> dict[str, Any]:
+        """Returns the loss so far, rounded up, with what it assumes of persons, beside the budget."""
+        return {
+            "epsilon": float(rounded_up(self.epsilon)),
+            "if": self.condition,
+            "budget": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "adjacency": str(self.budget.adjacency),
+            "private": self.private,
+        }
+
     def if_in(self, tasks_per_person: int, *, delta: float | None = None) -> float:
         """Returns epsilon for a person in that many tasks like those spent so far, under the budget's adjacency."""
         kinds = list(dict.fromkeys(self.tasks.values())) * tasks_per_person

@@ -22,7 +22,7 @@ def text(statement: Statement) -> str:
     """Returns a statement as text.
 
     Guarantees:
-      - No line has more than 80 columns, whatever was spent.                    test_statements_fit_80_columns
+      - No line has more than 80 columns, unless a name without blanks is as long.     test_statements_fit_80_columns
       - Every epsilon stands beside what it assumes of persons.                  test_statement_prints_assumptions
     """
     lines = ["Privacy statement"]
