@@ -45,6 +45,12 @@ def test_predictions_carry_the_columns_that_were_asked_for_and_no_others(new, tm
     ]
 
 
+def test_a_column_of_any_name_is_carried_along(new, learned, tmp_path):
+    (learned / "new.csv").write_text("file,a,b,c\nx.png,5,0,0\n")
+    assert reticent(*new, "--keep", "file", "-o", tmp_path / "out.csv").returncode == 0
+    assert rows_of(tmp_path / "out.csv") == [["row", "file", "label"], ["1", "x.png", "E10"]]
+
+
 def test_texts_are_not_written_beside_labels_unless_asked_for(tmp_path):
     (tmp_path / "labels.txt").write_text("short\nlong\n")
     init = [

@@ -94,6 +94,9 @@ def test_words_are_completed():
 
 
 def test_the_script_for_completion_is_shown():
-    code = "import sys; sys.argv = ['reticent', '--show-completion', 'bash']; from reticent.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    """As `--show-completion` does for the shell that it is called from, which no test has."""
+    code = "import sys; sys.argv = ['reticent']; from reticent.cli import main; main()"
+    asked = os.environ | {"_RETICENT_COMPLETE": "source_bash"}
+    done = subprocess.run([sys.executable, "-c", code], env=asked, capture_output=True, text=True, check=False)
     assert "_RETICENT_COMPLETE=complete_bash" in done.stdout, done.stderr
+    assert "--show-completion" in reticent("-h").stdout

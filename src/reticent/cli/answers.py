@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,9 +12,6 @@ from reticent import errors
 from reticent.cli import person_options
 from reticent.cli.inputs import labelled, listed, loaded, task_name
 from reticent.cli.options import Again, AsJson, BatchSize, Device, Features, Image, Model, Text, tell
-
-if TYPE_CHECKING:
-    from reticent.readers import Examples
 
 _PLURAL = {"score": "scores", "probability": "probabilities"}  # columns of predictions, and their keys in JSON
 
@@ -93,7 +90,8 @@ def predict(
         typer.echo(json.dumps(facts, indent=2))
     if output is None:
         return
-    table = _named(examples, len(labels))
+    kept = dict(examples.kept)  # of a folder, the names of its files
+    table: dict[str, Any] = kept if source.is_dir() else {"row": list(range(1, len(labels) + 1)), **kept}
     for i in range(k):
         table[f"label{_place(i)}"] = labels[:, i].tolist()
         table |= {f"{name}{_place(i)}": values[:, i].tolist() for name, values in more.items()}
@@ -183,12 +181,6 @@ def evaluate(
         tell(line)
     if by_label is not None:
         tell(f"Wrote {by_label}: one row for each label.")
-
-
-def _named(examples: "Examples", rows: int) -> dict[str, Any]:
-    """Returns the columns that say which example a prediction is of: its file or its row, and what is carried along."""
-    kept: dict[str, Any] = dict(examples.kept)
-    return kept if "file" in kept else {"row": list(range(1, rows + 1)), **kept}
 
 
 def _refuse_own_columns(kept: Sequence[str], k: int) -> None:
