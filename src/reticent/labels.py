@@ -84,6 +84,26 @@ def spelled(label: object, known: Container[Label]) -> Label | None:
     )
 
 
+class Spellings(dict[object, "Label | None"]):
+    """Labels as they are known, each of a plain type looked up once, however many examples have it.
+
+    >>> Spellings({"101", 7}).of([101, "7", None, 8])
+    ['101', 7, None, 8]
+    """
+
+    def __init__(self, known: Container[Label]) -> None:
+        super().__init__()
+        self._known = known
+
+    def __missing__(self, label: object) -> Label | None:
+        found = self[label] = spelled(label, self._known)
+        return found
+
+    def of(self, labels: Iterable[object]) -> "list[Label | None]":
+        """Returns all labels in their spelling; only types whose equal values are one label are looked up."""
+        return [self[x] if type(x) is str or type(x) is int else spelled(x, self._known) for x in labels]
+
+
 def is_number_or_its_text(label: Label) -> bool:
     """Returns whether a cell of a column of numbers or truth values could be this label."""
     return not isinstance(label, str) or label in ("True", "False") or bool(_other_spellings(label))

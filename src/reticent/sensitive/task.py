@@ -4,7 +4,7 @@ from typing import Any, NoReturn
 
 from reticent import errors, names
 from reticent.budget import Persons
-from reticent.labels import LabelSpace, spelled
+from reticent.labels import LabelSpace, Spellings
 from reticent.numerics.rows import take
 from reticent.sensitive import columns
 from reticent.sensitive.persons import first_of_each
@@ -92,7 +92,7 @@ class Task:
 
     def spelled_like(self, known: LabelSpace) -> "Task":
         """Returns the task with its labels as they are known: a number and its text are one label."""
-        task = Task(self._inputs, [spelled(label, known) for label in self.labels], name=self.name)
+        task = Task(self._inputs, Spellings(known).of(self.labels), name=self.name)
         task.whose = self.whose
         return task
 
