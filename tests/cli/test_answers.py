@@ -2,8 +2,10 @@
 
 import csv
 import json
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,6 +132,30 @@ def test_standard_input_and_output(new, learned, monkeypatch):
         monkeypatch.setattr(sys, "stdin", file)
         missing = reticent("predict", "-", "--model", learned / "model", "--features", "a,b,z", "-o", "-")
         assert "No column 'z' in the first line of standard input." in refused(missing)
+
+
+def process(words: list[object], **streams: Any) -> subprocess.Popen[bytes]:
+    code = "from reticent.cli import main; main()"
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, words)], stderr=subprocess.PIPE, **streams)
+
+
+def test_cells_of_any_bytes_reach_standard_output(new, learned):
+    """An id that is not UTF-8 ended in a traceback that showed it."""
+    (learned / "new.csv").write_bytes(b"id,a,b,c\ncaf\xe9,5,0,0\n")
+    out, err = process([*new, "--keep", "id", "-o", "-"], stdout=subprocess.PIPE).communicate()
+    assert (out.split(b"\r\n"), err) == ([b"row,id,label", b"1,caf\xe9,E10", b""], b"")
+
+
+def test_a_reader_that_stops_early_is_no_error_to_be_shown(new, learned):
+    (learned / "new.csv").write_text("id,a,b,c\n" + "p7,5,0,0\n" * 20_000)
+    running = process([*new, "-o", "-"], stdout=subprocess.PIPE)
+    assert running.stdout is not None
+    assert running.stderr is not None
+    assert running.stdout.readline() == b"row,label\r\n"
+    running.stdout.close()
+    assert running.stderr.read() == b""
+    running.wait()
+    running.stderr.close()
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_accuracy_to_expect_is_a_curve_over_epsilon():
 
 def test_the_page_is_written_or_printed(tmp_path):
     words = ["plan", "--release", 80, "--tasks", 12]
-    assert reticent(*words, "--html", tmp_path / "plan.html").returncode == 0
+    assert f"Wrote {tmp_path / 'plan.html'}.\n" in reticent(*words, "--html", tmp_path / "plan.html").stdout
     text = (tmp_path / "plan.html").read_text()
     assert text == reticent(*words, "--html", "-").stdout.removesuffix("\n")
     assert 'name="size" value="80"' in text

@@ -11,7 +11,7 @@ from reticent import errors
 from reticent.budget import Budget
 from reticent.cli import person_options
 from reticent.cli.inputs import memory_of
-from reticent.cli.options import AsJson, Horizon, Plot, Recurring, TaskSize, console, starting_with
+from reticent.cli.options import AsJson, Horizon, Plot, Recurring, TaskSize, console, starting_with, tell
 from reticent.privacy import planning
 from reticent.privacy.backwards import CHANCE, budget_to_release
 from reticent.privacy.count_weights import default_count_weight
@@ -146,6 +146,8 @@ def plan(
         terminal.print(table)
     for line in (*plan_notes(chosen, tasks, asked=bool(class_size) and release is None), _assumed(budget)):
         terminal.print(line, markup=False, highlight=False)
+    for file in filter(None, (plot, html)):
+        tell(f"Wrote {file}.")
     if like is not None:
         terminal.print(expected_table(guesses, data=like, size=sizes[0]))
         terminal.print(_ABOUT_GUESSES, markup=False, highlight=False)

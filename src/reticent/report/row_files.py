@@ -1,6 +1,7 @@
 """Rows for other programs: CSV, Parquet, JSON or one JSON object per line, by the ending of the file."""
 
 import csv
+import io
 import json
 import math
 import sys
@@ -54,10 +55,13 @@ def write_rows(path: Path, table: Table, *, texts: Collection[str] = (), safe: b
         safe: In CSV, whether texts that a spreadsheet would run as formulas get an apostrophe in front.
     """
     check_ending(path)
+    if path == STANDARD_OUTPUT:
+        if isinstance(sys.stdout, io.TextIOWrapper):  # as for files: cells hold any bytes
+            sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="")
+        _csv(sys.stdout, table, safe)
+        return
     try:
-        if path == STANDARD_OUTPUT:
-            _csv(sys.stdout, table, safe)
-        elif path.suffix.lower() == ".parquet":
+        if path.suffix.lower() == ".parquet":
             _parquet(path, table, texts)
         else:
             with open(path, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
