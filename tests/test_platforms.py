@@ -4,6 +4,7 @@ It is no test on these systems: that is the matrix of `.github/workflows/ci.yml`
 """
 
 import ast
+import contextlib
 import subprocess
 import sys
 import types
@@ -41,7 +42,8 @@ for name in ("SIGALRM", "SIGKILL", "SIGHUP", "SIGUSR1", "SIGUSR2", "alarm", "set
     delattr(signal, name)
 for name in {ABSENT}:
     sys.modules[name] = None
-os.name, pathlib.WindowsPath = "nt", pathlib.PosixPath
+os.name = "nt"
+sys.modules[pathlib.Path.__module__].WindowsPath = pathlib.PosixPath  # in another module from Python 3.13 on
 os.supports_fd = os.supports_fd - {{os.chmod}}
 
 def refusing_open_files(call):
@@ -183,10 +185,9 @@ def test_a_file_system_without_that_call_is_synced_as_elsewhere(tmp_path, monkey
 def test_databases_empty_the_cache_too():
     import sqlite3
 
-    with sqlite3.connect(":memory:") as database:
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
         databases.harden(database, longest=1000)
         asked = [database.execute(f"PRAGMA {name}").fetchone() for name in ("fullfsync", "checkpoint_fullfsync")]
-    database.close()
     assert asked == [(1,), (1,)]
 
 

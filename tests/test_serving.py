@@ -59,6 +59,19 @@ def test_it_predicts_as_the_model_does(client, model):
     assert client.post("/predict", json={"inputs": []}).json() == {"labels": []}
 
 
+def test_it_says_how_sure_it_is(client, model):
+    features = np.concatenate([np.eye(4)[:2], np.zeros((1, 4))])
+    labels, chances = model.top_k_proba(features, 2)
+    answer = client.post("/predict", json={"inputs": features.tolist(), "top": 2, "proba": True}).json()
+    assert answer["labels"] == labels.tolist()
+    np.testing.assert_allclose(answer["probabilities"][:2], chances[:2])
+    assert all(value is None or np.isfinite(value) for row in answer["probabilities"] for value in row)
+    answer = client.post("/predict", json={"inputs": features.tolist(), "proba": True}).json()
+    np.testing.assert_allclose(answer["probabilities"][:2], chances[:2, 0])
+    assert client.post("/predict", json={"inputs": [], "proba": True}).json() == {"labels": [], "probabilities": []}
+    assert client.post("/predict", json={"inputs": [], "proba": 1}).status_code == 400
+
+
 def test_it_says_what_it_is(client, model):
     about = client.get("/health").json()
     assert about == {"status": "ok", "version": rt.__version__, "tasks": 1, "labels": 2, "private": True}
@@ -195,6 +208,26 @@ def test_no_text_names_a_file_of_the_server(tmp_path):
     client = testclient.TestClient(serving.app(model))
     inputs = [picture((255, 0, 0)), picture((0, 255, 0)), str(tmp_path / "secret.png"), "x", 7, None]
     assert client.post("/predict", json={"inputs": inputs}).json() == {"labels": ["a", "b", *[rt.UNKNOWN] * 4]}
+
+
+def test_columns_have_the_names_and_order_of_the_first_task():
+    frames = pytest.importorskip("pandas", reason="frames have names of columns")
+    model = rt.ContinualClassifier(labels=rt.PublicLabels(LABELS), budget=rt.Budget(epsilon=20.0, delta=1e-5))
+    x = frames.DataFrame(np.repeat(np.eye(2, 3), 200, axis=0), columns=["age", "weight", "height"])
+    model.learn_task(x, ["a"] * 200 + ["b"] * 200, name="march")
+    client = testclient.TestClient(serving.app(model))
+    assert client.get("/health").json()["columns"] == ["age", "weight", "height"]
+    rows = [{"weight": 0, "height": 0, "age": 1}, {"height": 0, "age": 0, "weight": 1}]
+    assert client.post("/predict", json={"inputs": rows}).json() == {"labels": ["a", "b"]}
+    for other in ({"age": 1, "weight": 0}, {"age": 1, "weight": 0, "size": 0}, {"a": 1, "age": 1, "weight": 0}):
+        answer = client.post("/predict", json={"inputs": [*rows, other]})
+        assert (answer.status_code, answer.json()["error"][:20]) == (422, "Expected the columns")
+
+
+def test_a_model_that_has_learned_nothing_is_not_served(tmp_path):
+    model = rt.ContinualClassifier(labels=rt.PublicLabels(LABELS), budget=rt.Budget(epsilon=20.0, delta=1e-5))
+    with pytest.raises(errors.InvalidValue, match="learned nothing yet"):
+        serving.app(model)
 
 
 def test_a_model_without_its_ledger_is_served_without_a_statement(tmp_path):

@@ -9,13 +9,13 @@ import io
 import json
 import math
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reticent import errors
+from reticent import errors, schema
 from reticent.encoders import Encoder
 from reticent.encoders.images import FORMATS
 from reticent.encoders.packages import require
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EXTRA = "reticent[serve]"
 LABELS_AT_ONCE = 10_000  # of GET /labels
 _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-_KEYS = 'Expected a JSON object: {"inputs": [...]}, and "top" if you want several labels for each.'
+_KEYS = 'Expected a JSON object: {"inputs": [...]}, and "top": 3 or "proba": true if you want that.'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +65,25 @@ class _Refused(Exception):
         self.status = status
 
 
+class _Asked(NamedTuple):
+    """What a request asks for."""
+
+    inputs: list[Any]
+    top: int | None
+    proba: bool
+
+
 class _Service:
     """A model, and what is said of it, as it was when the service began."""
 
     def __init__(self, model: "ContinualClassifier", limits: Limits) -> None:
+        if not model.releases:
+            raise errors.InvalidValue("This model has learned nothing yet: learn a task before it is served.")
         encoder = model.encoder
         self._model, self._limits = model, limits
         # a text must never reach an encoder of images: it would open a file of that name
         self._pictures = isinstance(encoder, Encoder) and encoder.images and not encoder.reads_texts
+        self._columns = schema.of(model.directory)
         self._labels = [_plain(label) for label in model.classes_]
         self._tasks = sum(bool(release.parameters) for release in model.releases)
         self._private = all(release.private for release in model.releases)
@@ -86,7 +97,7 @@ class _Service:
 
         del request
         about = {"version": __version__, "tasks": self._tasks, "labels": len(self._labels), "private": self._private}
-        return {"status": "ok", **about}
+        return {"status": "ok", **about, **({} if self._columns is None else {"columns": self._columns})}
 
     async def labels(self, request: Any) -> dict[str, Any]:
         """All known labels, some at a time."""
@@ -106,11 +117,9 @@ class _Service:
         if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             raise _Refused(415, "Expected content-type: application/json.")
         body = await asyncio.wait_for(self._body(request), self._limits.seconds)
-        inputs, top = self._asked(body)
-        if not inputs:
-            return {"labels": []}
-        best = await asyncio.wait_for(asyncio.wrap_future(self._answer(inputs, top or 1)), self._limits.seconds)
-        return {"labels": best if top is not None else [row[0] for row in best]}
+        asked = self._asked(body)
+        found = await asyncio.wait_for(asyncio.wrap_future(self._answer(asked)), self._limits.seconds)
+        return found if asked.top is not None else {name: [row[0] for row in rows] for name, rows in found.items()}
 
     async def _body(self, request: Any) -> bytes:
         parts, size = [], 0
@@ -121,39 +130,52 @@ class _Service:
             parts.append(part)
         return b"".join(parts)
 
-    def _asked(self, body: bytes) -> tuple[list[Any], int | None]:
+    def _asked(self, body: bytes) -> _Asked:
         try:
             asked = json.loads(body)
         except (ValueError, RecursionError):
             raise _Refused(400, "Expected JSON in UTF-8.") from None
-        if not isinstance(asked, dict) or not {"inputs"} <= set(asked) <= {"inputs", "top"}:
+        if not isinstance(asked, dict) or not {"inputs"} <= set(asked) <= set(_Asked._fields):
             raise _Refused(400, _KEYS)
-        inputs, top = asked["inputs"], asked.get("top")
-        if not isinstance(inputs, list):
+        inputs, top, proba = asked["inputs"], asked.get("top"), asked.get("proba", False)
+        if not isinstance(inputs, list) or not isinstance(proba, bool):
             raise _Refused(400, _KEYS)
         if len(inputs) > self._limits.rows:
             raise _Refused(413, f"Expected at most {self._limits.rows:,} inputs in a request.")
         whole = isinstance(top, int) and not isinstance(top, bool)
         if top is not None and not (whole and 1 <= top <= self._limits.top):
             raise _Refused(422, f"Expected top to be a whole number from 1 to {self._limits.top}.")
-        return inputs, top
+        return _Asked(inputs, top, proba)
 
-    def _answer(self, inputs: list[Any], top: int) -> "Future[list[list[Any]]]":
+    def _answer(self, asked: _Asked) -> "Future[dict[str, list[list[Any]]]]":
         if not self._places.acquire(blocking=False):
             raise _Refused(503, "Too many requests are waiting. Try again later.")
-        answer = self._worker.submit(partial(self._best, inputs, top))
+        answer = self._worker.submit(partial(self._best, asked))
         answer.add_done_callback(lambda _: self._places.release())
         return answer
 
-    def _best(self, inputs: list[Any], top: int) -> list[list[Any]]:
-        examples = [_picture(text) for text in inputs] if self._pictures else inputs
+    def _best(self, asked: _Asked) -> dict[str, list[list[Any]]]:
+        if not asked.inputs:
+            return {"labels": [], **({"probabilities": []} if asked.proba else {})}
+        examples = list(map(_picture, asked.inputs)) if self._pictures else self._in_order(asked.inputs)
         try:
-            best = self._model.predict_top_k(examples, top)
+            if not asked.proba:
+                return {"labels": _plain_rows(self._model.predict_top_k(examples, asked.top or 1))}
+            labels, chances = self._model.top_k_proba(examples, asked.top or 1)
         except errors.InvalidValue:
             kind = "rows of numbers, as many as the model has features"
             kind = kind if self._model.encoder is None else "what the model's encoder reads"
             raise _Refused(422, f"Expected inputs: a list of {kind}.") from None
-        return [[_plain(label) for label in row] for row in best]
+        known = [[value if math.isfinite(value) else None for value in row] for row in chances.tolist()]
+        return {"labels": _plain_rows(labels), "probabilities": known}
+
+    def _in_order(self, inputs: list[Any]) -> list[Any]:
+        """Rows with names of columns become rows in the order of the first task; other names are refused."""
+        if self._columns is None or not all(isinstance(row, dict) for row in inputs):
+            return inputs
+        if any(set(row) != set(self._columns) for row in inputs):
+            raise _Refused(422, "Expected the columns that GET /health names, all of them and no other.")
+        return [[row[name] for name in self._columns] for row in inputs]
 
 
 def app(model: "ContinualClassifier", *, limits: Limits | None = None) -> Any:
@@ -242,6 +264,10 @@ def _statement(model: "ContinualClassifier") -> dict[str, Any] | None:
         return model.statement().json()
     except (errors.ReticentError, ImportError):
         return None
+
+
+def _plain_rows(labels: Iterable[Iterable[object]]) -> list[list[Any]]:
+    return [[_plain(label) for label in row] for row in labels]
 
 
 def _plain(label: object) -> Any:

@@ -241,7 +241,11 @@ def test_statement_marks_seeded_noise():
 
 @pytest.mark.parametrize("attempt", ["UPDATE entries SET body = '{}' WHERE row = 2", "DELETE FROM entries"])
 def test_rows_cannot_be_changed(folder, attempt):
-    with sqlite3.connect(folder / FILE_NAME) as db, pytest.raises(sqlite3.IntegrityError, match="append-only"):
+    with (
+        contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as db,
+        db,
+        pytest.raises(sqlite3.IntegrityError, match="append-only"),
+    ):
         db.execute(attempt)
 
 
@@ -255,7 +259,7 @@ def test_rows_cannot_be_changed(folder, attempt):
     ],
 )
 def test_edited_row_is_noticed(folder, edit):
-    with sqlite3.connect(folder / FILE_NAME) as db:
+    with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as db, db:
         db.execute("DROP TRIGGER no_update")
         db.execute("DROP TRIGGER no_delete")
         db.execute(edit)
@@ -362,7 +366,7 @@ def test_truncated_file(folder):
 
 
 def test_newer_version(folder):
-    with sqlite3.connect(folder / FILE_NAME) as db:
+    with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as db, db:
         db.execute("PRAGMA user_version = 99")
     db.close()
     with pytest.raises(errors.LedgerError, match="newer version"):
@@ -370,7 +374,7 @@ def test_newer_version(folder):
 
 
 def test_foreign_database(tmp_path):
-    with sqlite3.connect(tmp_path / FILE_NAME) as db:
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as db, db:
         db.execute("CREATE TABLE other (x)")
     db.close()
     with pytest.raises(errors.LedgerError, match="not a reticent ledger"):

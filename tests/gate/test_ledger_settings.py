@@ -1,5 +1,6 @@
 """What a ledger records of the folder that it belongs to."""
 
+import contextlib
 import math
 import shutil
 import sqlite3
@@ -41,7 +42,7 @@ def test_a_copy_of_a_ledger_needs_no_other_file(tmp_path):
     entries = [{"file": "releases/0001.safetensors", "sha256": "0" * 64}]
     with Ledger.create(None, BUDGET) as ledger:
         ledger.copy_to(tmp_path / "copy", settings={"share": 0.5}, releases=entries)
-    with sqlite3.connect(tmp_path / "copy" / FILE_NAME) as database:
+    with contextlib.closing(sqlite3.connect(tmp_path / "copy" / FILE_NAME)) as database, database:
         assert database.execute("PRAGMA journal_mode").fetchone() == ("delete",)
     database.close()
     with Ledger.open(tmp_path / "copy") as copied:

@@ -1,5 +1,6 @@
 """How the ledger writes: what a failed write leaves, which files stay, and what is asked of other tasks."""
 
+import contextlib
 import json
 import math
 import shutil
@@ -68,7 +69,7 @@ def test_rows_are_written_in_one_form(tmp_path):
         ledger.spend(GAUSSIAN, task="march", private=True)
         with pytest.raises(ValueError, match="JSON compliant"):
             ledger.set({"rate": math.nan})
-    with sqlite3.connect(tmp_path / FILE_NAME) as file:
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as file, file:
         bodies = [body for (body,) in file.execute("SELECT body FROM entries")]
     file.close()
     assert len(bodies) == 2

@@ -1,5 +1,6 @@
 """The vault: one file for its owner alone, committed whole, refused where it is not."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -95,7 +96,7 @@ def test_vaults_that_are_not_whole_are_refused(vault):
 
     def run(*statements: str) -> None:
         put(whole)
-        with sqlite3.connect(file) as db:
+        with contextlib.closing(sqlite3.connect(file)) as db, db:
             for statement in statements:
                 db.execute(statement)
         db.close()

@@ -1,5 +1,6 @@
 """The file of a vault: what is left of it when making it fails, how it is opened, and what each refusal says."""
 
+import contextlib
 import errno
 import json
 import os
@@ -126,7 +127,7 @@ def test_a_vault_is_opened_so_that_what_it_commits_lasts(vault, noted):
 
 
 def test_a_vault_that_is_refused_is_closed(vault, noted, monkeypatch):
-    with sqlite3.connect(vault / FILE_NAME) as db:
+    with contextlib.closing(sqlite3.connect(vault / FILE_NAME)) as db, db:
         db.execute("PRAGMA application_id = 1")
     db.close()
     noted.closed = 0
@@ -150,7 +151,7 @@ def test_a_vault_that_is_not_there_is_named(tmp_path):
 
 
 def test_what_a_vault_says_of_itself_is_checked(vault):
-    with sqlite3.connect(vault / FILE_NAME) as db:
+    with contextlib.closing(sqlite3.connect(vault / FILE_NAME)) as db, db:
         ((body,),) = db.execute("SELECT body FROM about").fetchall()
     whole = (vault / FILE_NAME).read_bytes()
     wrong: list[tuple[str, object]] = [
@@ -160,7 +161,7 @@ def test_what_a_vault_says_of_itself_is_checked(vault):
     wrong += [(name, value) for name in numbers for value in (0, -1, 1.5, True, "1", None)]
     for name, value in wrong:
         (vault / FILE_NAME).write_bytes(whole)
-        with sqlite3.connect(vault / FILE_NAME) as db:
+        with contextlib.closing(sqlite3.connect(vault / FILE_NAME)) as db, db:
             db.execute("PRAGMA synchronous = OFF")
             db.execute("UPDATE about SET body = ?", (json.dumps({**json.loads(body), name: value}),))
         db.close()

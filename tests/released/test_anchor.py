@@ -1,3 +1,4 @@
+import contextlib
 import json
 import sqlite3
 from collections.abc import Callable
@@ -34,7 +35,7 @@ def check(folder: Path, noted: anchor.Anchor) -> None:
 
 def recomputed(folder: Path, change: Callable[[Rows], Rows]) -> None:
     """Rewrites the rows of a ledger and recomputes the chain, as somebody can who may write the file."""
-    with sqlite3.connect(folder / FILE_NAME) as db:
+    with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as db, db:
         rows = change(db.execute("SELECT kind, body FROM entries ORDER BY row").fetchall())
         for trigger in ("no_update", "no_delete"):
             db.execute(f"DROP TRIGGER {trigger}")

@@ -186,7 +186,7 @@ def test_foreign_rows_are_not_used(tmp_path):
         "UPDATE features SET value = 7 WHERE key = x'6d696e65'",
         "UPDATE features SET value = zeroblob(100000000) WHERE key = x'6d696e65'",
     ):
-        with sqlite3.connect(tmp_path / CACHE_FILE) as database:
+        with contextlib.closing(sqlite3.connect(tmp_path / CACHE_FILE)) as database, database:
             database.execute(change)
         database.close()
         with contextlib.closing(Cache(tmp_path)) as cache:
@@ -204,7 +204,7 @@ def test_foreign_rows_are_not_used(tmp_path):
 )
 def test_a_cache_with_another_schema_is_refused(tmp_path, addition):
     Cache(tmp_path).close()
-    with sqlite3.connect(tmp_path / CACHE_FILE) as database:
+    with contextlib.closing(sqlite3.connect(tmp_path / CACHE_FILE)) as database, database:
         database.executescript(addition)
     database.close()
     with pytest.raises(errors.ReticentError, match="cannot be opened"):

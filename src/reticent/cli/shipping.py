@@ -66,8 +66,6 @@ def serve(
     errors.whole("port", port, at_least=1, at_most=65535)
     limits = serving.Limits(body=body, rows=rows, seconds=seconds)
     classifier = loaded(model, encoder, None)
-    if not classifier.releases:
-        tell("This model has learned nothing yet: every answer is UNKNOWN.")
     if not all(release.private for release in classifier.releases):
         tell("NOT PRIVATE: noise of this model was seeded, or something in it was published without privacy.")
     shown = f"POST http://{host}:{port}/predict, GET /labels, /statement, /health. Stop with Ctrl-C."

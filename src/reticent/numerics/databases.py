@@ -5,6 +5,7 @@ import os
 import sqlite3
 import stat
 import sys
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
@@ -25,23 +26,26 @@ class Connected:
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._db, self._process = database, os.getpid()
+        # what is kept in memory ends with its model: from Python 3.13 on, connections that nobody closes warn
+        self._end = weakref.finalize(self, _close, database, self._process)
+        self._end.atexit = False
 
     def close(self) -> None:
         """Closes the file. A forked child leaves that to the process that opened it, as SQLite asks."""
-        if self._process == os.getpid():
-            self._db.close()
-        else:
-            _OF_OTHERS.append(self._db)
-
-    def __del__(self) -> None:
-        """What is kept in memory ends with its model: from Python 3.13 on, connections that nobody closes warn."""
-        self.close()
+        self._end()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _close(database: sqlite3.Connection, process: int) -> None:
+    if process == os.getpid():
+        database.close()
+    else:
+        _OF_OTHERS.append(database)
 
 
 @contextlib.contextmanager
