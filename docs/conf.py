@@ -9,3 +9,4 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 myst_enable_extensions = ["dollarmath"]
 nb_execution_mode = "off"  # tests run the notebooks and compare what they print
+myst_heading_anchors = 3

@@ -33,7 +33,15 @@ def test_export_writes_a_scorer_that_answers_as_the_model(folder, tmp_path):
     assert json.loads(session.get_modelmeta().custom_metadata_map["labels"]) == ["a", "b"]
 
 
+def test_export_names_the_file_after_the_model(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = reticent("export", folder, "--onnx")
+    assert done.returncode == 0, done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
+
+
 def test_export_refuses_in_one_line(folder, tmp_path):
+    assert "the only format there is" in refused(reticent("export", folder, tmp_path / "scorer.pmml"))
     assert "belongs to a model" in refused(reticent("export", folder, "--onnx", folder / "manifest.json"))
     wanted = ["--onnx", tmp_path / "a.onnx", "--encoder-onnx", tmp_path / "b.onnx"]
     assert "has no encoder" in refused(reticent("export", folder, *wanted))

@@ -11,7 +11,7 @@ import typer
 from reticent import errors
 from reticent.cli import person_options
 from reticent.cli.inputs import labelled, listed, loaded, task_name
-from reticent.cli.options import Again, AsJson, BatchSize, Device, Features, Image, Model, Text, tell
+from reticent.cli.options import Again, AsJson, BatchSize, Device, Features, Image, LearnerAgain, Model, Text, tell
 
 _PLURAL = {"score": "scores", "probability": "probabilities"}  # columns of predictions, and their keys in JSON
 
@@ -48,7 +48,7 @@ def predict(
         bool, typer.Option("--safe-csv", help="For spreadsheets: an apostrophe before texts that begin like a formula.")
     ] = False,
     encoder: Again = None,
-    learner: Again = None,
+    learner: LearnerAgain = None,
     device: Device = None,
     batch_size: BatchSize = None,
     as_json: AsJson = False,
@@ -124,7 +124,7 @@ def evaluate(
     each_row_is_a_person: person_options.EachRow = False,
     name: Annotated[str | None, typer.Option(help="Public name of the test data; the file's name by default.")] = None,
     encoder: Again = None,
-    learner: Again = None,
+    learner: LearnerAgain = None,
     device: Device = None,
     batch_size: BatchSize = None,
     as_json: AsJson = False,

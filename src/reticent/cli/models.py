@@ -19,6 +19,7 @@ from reticent.cli.options import (
     Features,
     Horizon,
     Image,
+    LearnerAgain,
     Model,
     Recurring,
     TaskSize,
@@ -145,7 +146,7 @@ def learn(
     each_row_is_a_person: person_options.EachRow = False,
     name: Annotated[str | None, typer.Option(help="Public name of the task; the file's name by default.")] = None,
     encoder: Again = None,
-    learner: Again = None,
+    learner: LearnerAgain = None,
     device: Device = None,
     batch_size: BatchSize = None,
     vault: Annotated[

@@ -31,6 +31,10 @@ Again = Annotated[
 ]
 Device = Annotated[str | None, typer.Option(help="Where the encoder computes: auto, cpu, cuda or mps; cpu by default.")]
 BatchSize = Annotated[int | None, typer.Option(help="Rows of a batch of short inputs to the encoder; 16 by default.")]
+LearnerAgain = Annotated[
+    str | None,
+    typer.Option(help="As given to init, where it is not stored: your own as module:object (runs its code)."),
+]
 Horizon = Annotated[int | None, typer.Option(help="With --memory: how many tasks an epoch has at most; 120.")]
 Recurring = Annotated[
     bool | None,

@@ -14,7 +14,11 @@ Folder = Annotated[Path, typer.Argument(help="The model directory.")]
 
 def export(
     model: Folder,
-    onnx: Annotated[Path, typer.Option(help="The file to write: from features to scores and labels.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="The file to write: from features to scores and labels; the model's name by default."),
+    ] = None,
+    onnx: Annotated[bool, typer.Option("--onnx", help="The format; there is no other yet.")] = False,
     encoder_onnx: Annotated[
         Path | None, typer.Option(help="Also write the encoder: from token ids or pixels to features.")
     ] = None,
@@ -24,14 +28,17 @@ def export(
 
     Example: `reticent export model/ --onnx scorer.onnx`
     """
+    target = Path(f"{model.absolute().name}.onnx") if file is None else file
+    if not onnx and target.suffix != ".onnx":
+        raise errors.InvalidValue(f"Expected --onnx, the only format there is, or a file that ends in .onnx: {target}")
     from reticent.encoders import onnx_encoder
     from reticent.numerics.files import write_whole
     from reticent.released import onnx_graph
     from reticent.released.contents import refuse_own
 
-    for file in (onnx, encoder_onnx):
-        if file is not None:
-            refuse_own(file)
+    for written in (target, encoder_onnx):
+        if written is not None:
+            refuse_own(written)
     classifier = loaded(model, encoder, None)
     released = classifier.directory.model
     scorer = onnx_graph.scorer(released)
@@ -40,8 +47,8 @@ def export(
         if classifier.encoder is None:
             raise errors.InvalidValue("Expected no --encoder-onnx: this model reads features, and has no encoder.")
         write_whole(encoder_onnx, onnx_encoder.exported(classifier.encoder))
-    write_whole(onnx, scorer)
-    tell(f"Wrote {onnx}: the same labels in onnxruntime, and scores to {apart:.0e} of the largest.")
+    write_whole(target, scorer)
+    tell(f"Wrote {target}: the same labels in onnxruntime, and scores to {apart:.0e} of the largest.")
     if encoder_onnx is not None:
         tell(f"Wrote {encoder_onnx}: the same features in onnxruntime, from token ids or pixels.")
     elif classifier.encoder is not None:
