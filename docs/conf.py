@@ -10,7 +10,3 @@ autodoc_typehints = "none"
 myst_enable_extensions = ["dollarmath"]
 nb_execution_mode = "off"  # tests run the notebooks and compare what they print
 myst_heading_anchors = 3
-# Made by scikit-learn for every estimator, with links into its own pages.
-autodoc_default_options = {
-    "exclude-members": "set_fit_request, set_partial_fit_request, set_predict_request, set_score_request"
-}
