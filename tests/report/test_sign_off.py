@@ -1,5 +1,6 @@
 """The page that a privacy officer signs."""
 
+import html
 import re
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import reticent as rt
+from reticent.memory import STOLEN
 from reticent.privacy import events
 from reticent.privacy.statement import UNCOVERED, Act, Spend, Statement
 from reticent.report import sign_off
@@ -73,6 +75,18 @@ def test_what_is_not_private_or_not_covered_is_said():
     assert "12 such tasks: no bound" in text
     tuned = page_of(replace(seeded, spends=(spend(2, "march"),)))
     assert f"if {seeded.condition}. What is listed as not covered is not counted." in tuned
+
+
+def test_a_model_with_memory_says_what_its_vault_tells(tmp_path):
+    memory = rt.Memory(vault=tmp_path / "vault", horizon=12)
+    public = rt.PublicLabels(["a", "b"])
+    model = rt.ContinualClassifier(budget=BUDGET, labels=public, memory=memory, path=tmp_path / "model")
+    model.learn_task(np.eye(2), ["a", "b"], name="march")
+    text = page_of(model.statement())
+    assert '<section id="memory">' in text
+    assert html.escape(STOLEN) in text
+    assert rows(text)[0][3].endswith(" (its whole epoch)")
+    assert '<section id="memory">' not in page_of(stated(spend(2, "march")))
 
 
 def test_hostile_names_are_text_on_the_page_to_sign():

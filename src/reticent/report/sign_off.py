@@ -46,6 +46,7 @@ def sign_off_page(statement: Statement, *, releases: int, labels: int) -> str:
             page.facts(_about(statement, releases, labels)),
             page.section("To be confirmed: the claim holds if", [page.checklist(statement.assumptions())]),
             page.section("Not covered", [page.checklist(outside)]),
+            page.section("Memory", _memory(statement)),
             page.section("Tasks", [_tasks(statement)]),
             page.section("Signatures", [_signatures()]),
         ],
@@ -99,6 +100,11 @@ def _at_most(statement: Statement) -> str:
     if not statement.private:
         return "no bound"
     return f"epsilon {exact(statement.budget.epsilon)}, however many tasks follow: a spend beyond it is refused"
+
+
+def _memory(statement: Statement) -> list[str]:
+    """Returns what is to be said of a vault: who could read it, and what it would tell them."""
+    return [] if statement.memory is None else [page.checklist(statement.memory_sentences(statement.memory))]
 
 
 def _in_tasks(statement: Statement, tasks: int) -> str:
