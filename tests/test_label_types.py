@@ -60,6 +60,18 @@ def test_files_of_any_type_are_learned(tmp_path):
         assert rt.load(model).classes_.tolist() == ["101", "102", "103"]  # and none of them twice
 
 
+def test_a_parquet_column_of_numbers_is_refused_where_no_number_is_a_label(tmp_path):
+    """The file declares its type."""
+    (tmp_path / "labels.txt").write_text("E10\nE11\n")
+    assert reticent("init", tmp_path / "m", *BUDGET, "--encoder", "none", "--labels", tmp_path / "labels.txt").stdout
+    for code in (Y, Y > 101, pd.Series(Y).astype("category")):
+        pd.DataFrame(X, columns=["a", "b", "c"]).assign(code=code).to_parquet(tmp_path / "march.parquet")
+        words = ["--model", tmp_path / "m", "--features", "a,b,c", "--label", "code", EACH]
+        done = reticent("learn", tmp_path / "march.parquet", *words)
+        assert "holds numbers, none of which can be one of them. Nothing was spent." in done.stderr
+    assert rt.load(tmp_path / "m").statement().spends == ()
+
+
 def test_a_column_of_numbers_is_refused_where_no_number_is_a_label(tmp_path):
     """By the type that the column declares, never by its cells; before the spend."""
     model = rt.ContinualClassifier(labels=rt.PublicLabels(["E10", "E11"]), budget=rt.Budget(epsilon=1.0, delta=1e-5))

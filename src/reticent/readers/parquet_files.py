@@ -25,7 +25,7 @@ def read_parquet(path: Path, columns: Columns, *, labelled: bool) -> dict[str, l
         with errors.silenced(), parquet.ParquetFile(path, read_dictionary=texts, **_FOOTER) as file:
             cells = file.metadata.num_rows * len(columns.wanted)
             refuse_too_large(path, max(cells * _CELL, _uncompressed(file.metadata)))
-            return _read(file, columns)
+            return _read(file, columns, {name: _Typed(schema.field(name).type) for name in columns.wanted})
     except errors.ReticentError:
         raise
     except Exception:  # pyarrow has a dozen kinds
@@ -41,8 +41,15 @@ def library() -> Any:
     return parquet
 
 
-def _read(file: Any, columns: Columns) -> dict[str, list[object]]:
-    found: dict[str, list[object]] = {name: [] for name in columns.wanted}
+class _Typed(list[object]):
+    """Cells of a column, with the type that the file declares: what no label can be is refused by it."""
+
+    def __init__(self, kind: Any) -> None:
+        super().__init__()
+        self.type = _plain(kind)
+
+
+def _read(file: Any, columns: Columns, found: dict[str, Any]) -> dict[str, list[object]]:
     for batch in file.iter_batches(batch_size=_ROWS, columns=list(columns.wanted)):
         for name, cells in found.items():
             cells += _values(batch[name])
