@@ -11,6 +11,7 @@ from reticent.budget import Persons
 from reticent.gate.epochs import Kept
 from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
+from reticent.gate.noise import NoiseSource
 from reticent.memory import Epoch
 from reticent.privacy import accounting, events
 
@@ -90,3 +91,11 @@ def test_a_ledger_is_for_the_process_that_opened_it(monkeypatch):
         ledger.spend(OTHER, task="march", private=True)
     monkeypatch.undo()
     assert not ledger.statement().spends
+
+
+def test_a_gate_is_private_unless_it_is_told_otherwise():
+    ledger = Ledger.create(None, BUDGET)
+    assert Gate(ledger).private
+    assert not Gate(ledger, private=False).private
+    assert not Gate(ledger, NoiseSource.seeded(0)).private
+    assert Gate(ledger).spend(OTHER, task="march").private

@@ -1,5 +1,7 @@
 """What a statement says of a cost just above its budget, and of memory."""
 
+from importlib import metadata
+
 import pytest
 
 from reticent import Adjacency, Budget
@@ -68,3 +70,8 @@ def test_the_vault_is_an_assumption_of_memory_alone():
     budget, sentence = Budget(epsilon=1.0, delta=1e-5), "Nobody who sees the releases reads the vault."
     assert sentence in Statement(budget=budget, spends=(), memory=MEMORY).assumptions()
     assert sentence not in Statement(budget=budget, spends=()).assumptions()
+
+
+def test_a_spend_is_published_when_the_ledger_says_so():
+    assert not spent(EVENT).published
+    assert Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=()).software == metadata.version("reticent")

@@ -1,10 +1,10 @@
-"""Gaps between successes next to a whole number: what float64 would round to the wrong side is settled exactly."""
+"""Draws next to where they change: what float64 would round to the wrong side is settled exactly."""
 
 import mpmath
 import numpy as np
 import pytest
 
-from reticent.gate.noise import NoiseSource
+from reticent.gate.noise import NoiseSource, source
 
 
 class Near(NoiseSource):
@@ -50,3 +50,29 @@ def test_gaps_next_to_a_whole_number_are_exact(chance, gaps, more):
         n = sum(gap + 1 for gap in expected)
         found = Near(words, more).successes(n, lambda mp: mp.mpf(chance))
         assert (np.diff(found[: len(words)], prepend=-1) - 1).tolist() == expected
+
+
+@pytest.mark.parametrize("sigma", [1.0, 1_000.0, 3e7])
+def test_gaussians_next_to_a_half_are_exact(sigma):
+    """The words on both sides of where the rounded value changes, and as many away as float64 cannot tell apart."""
+    for z in (0.01, 0.3, 1.0, 2.5, 4.0):
+        j = max(0, round(z * sigma))
+        with mpmath.workprec(256):
+            edge = int(mpmath.floor(mpmath.ldexp(mpmath.ncdf(-(mpmath.mpf(j) + 0.5) / sigma), 64)))
+        for away in (1, 3, 40, 300):
+            words = [edge - away, edge + away]  # below the edge the tail is smaller, and so the value larger
+            assert Near(words, 1).rounded_gaussian(sigma, 2).tolist() == [j + 1, j]
+            other = [(1 << 64) - 1 - word for word in words]  # the other sign
+            assert Near(other, 1).rounded_gaussian(sigma, 2).tolist() == [-j - 1, -j]
+
+
+def test_bits_beyond_a_row_follow_its_words():
+    keys = [bytes([i]) * 32 for i in range(3)]
+    followed = source._Followed(keys, 4)
+    for row in (0, 2):
+        whole = np.empty(9, np.uint64)
+        source._fill(whole, source._keystream(keys[row], bytes(16)))
+        mine = followed.of(4 * row + 3)
+        assert mine.words(2).tolist() == whole[4:6].tolist()
+        assert followed.of(4 * row) is mine  # and goes on where it was
+        assert mine.words(3).tolist() == whole[6:9].tolist()

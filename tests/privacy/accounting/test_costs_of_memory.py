@@ -96,3 +96,8 @@ def test_an_epoch_that_would_overspend_is_a_bug(monkeypatch):
     monkeypatch.setattr(remembering, "within", lambda *_: False)
     with pytest.raises(AssertionError, match="overspent its budget"):
         remembering.remembered(Budget(epsilon=1.0, delta=1e-5), epoch=1)
+
+
+def test_training_beside_is_for_one_example_per_person():
+    beside = accounting.training_beside(OTHER, Budget(epsilon=1.0, delta=1e-5), rate=0.1, steps=10)
+    assert beside.examples_per_person == 1
