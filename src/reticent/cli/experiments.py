@@ -13,10 +13,23 @@ from rich.table import Table
 
 from reticent import errors
 from reticent.budget import Budget
-from reticent.cli.options import AsJson, Delta, Epsilon, Plot, console, fail_if, plain, starting_with, tell
+from reticent.cli.options import (
+    AsJson,
+    BatchSize,
+    Delta,
+    Device,
+    Epsilon,
+    Plot,
+    console,
+    fail_if,
+    plain,
+    starting_with,
+    tell,
+)
 from reticent.privacy.rounding import exact, rounded_down, rounded_up
 
 if TYPE_CHECKING:
+    from reticent.encoders import Speed
     from reticent.privacy.statement import Statement
 
 
@@ -155,8 +168,12 @@ def bench(
     out: Annotated[Path, typer.Option("--out", "-o", help="Results folder; runs that are done there are kept.")] = Path(
         "results"
     ),
-    workers: Annotated[int | None, typer.Option(help="Processes at once; one per core by default.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes at once; by default one per core, or one for a GPU.")
+    ] = None,
     threads: Annotated[int, typer.Option(help="Threads of each process.")] = 1,
+    device: Device = None,
+    batch_size: BatchSize = None,
     seeds: Annotated[int | None, typer.Option(help="Only the first so many seeds of each spec.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only runs with this data set, learner or adapter.")] = None,
     page: Annotated[Path | None, typer.Option(help="Also write all tables as one Markdown page.")] = None,
@@ -170,6 +187,7 @@ def bench(
 
     Example: `reticent bench quick --data data/ --out results/`
     """
+    from reticent.encoders import Speed
     from reticent.lab.bench import findings, pages, runner, specs
     from reticent.lab.bench.folder import Folder
     from reticent.report.terminal import columns
@@ -203,13 +221,15 @@ def bench(
         raise errors.InvalidValue(f"Expected --page in an existing folder, got {page}.")
     if tables_only:
         Folder(out).check()
+    speed = Speed(device=device or "cpu", batch_size=batch_size)
     outcome = runner.run(
         [] if tables_only else chosen,
         data=data,
         out=out,
         shown=wanted,
-        workers=(os.cpu_count() or 1) if workers is None else workers,
+        workers=_workers(speed) if workers is None else workers,
         threads=threads,
+        speed=speed,
         say=(lambda text: None) if as_json else tell,
     )
     found = findings.findings(Folder(out).results())
@@ -228,6 +248,15 @@ def bench(
             )
         tell(f"{outcome.ran} run(s), {outcome.failed} failed. Tables: {out / 'tables'}")
     fail_if(outcome.failed > 0)
+
+
+def _workers(speed: "Speed") -> int:
+    """One process for each core; one for a GPU, whose memory they would share."""
+    if speed.device == "cpu":
+        return os.cpu_count() or 1
+    from reticent.encoders.devices import available
+
+    return (os.cpu_count() or 1) if available(speed.device) == "cpu" else 1
 
 
 def report(

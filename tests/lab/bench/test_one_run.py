@@ -550,7 +550,7 @@ def test_a_folder_that_was_half_removed_is_no_dead_end(tmp_path, monkeypatch):
     """A manifest without its ledger is refused as a model, and a ledger without releases cannot be loaded."""
     wanted, data = a_run(adapter="film"), datasets.load(DATA, write_features(tmp_path / "data"))
     place = Given(tmp_path / "data", tmp_path / "out", data)
-    monkeypatch.setattr(one_run, "encoder_of", lambda _: None)
+    monkeypatch.setattr(one_run, "encoder_of", lambda *_: None)
     path = place.out / "unfinished" / wanted.digest
 
     def killed(_: Path) -> None:

@@ -53,7 +53,7 @@ def test_damaged_features_are_encoded_again(tmp_path, kept):
 def test_features_that_several_ask_for_are_encoded_once(tmp_path, monkeypatch):
     encoded: list[str] = []
 
-    def slowly(data: Data) -> npt.NDArray[np.float32]:
+    def slowly(data: Data, speed: object = None) -> npt.NDArray[np.float32]:
         encoded.append(data.name)
         time.sleep(0.2)
         return np.asarray(data.inputs, np.float32)

@@ -16,10 +16,11 @@ WITHOUT_DATA = {"attack": 20.0, "drop": 1.0}  # of experiments that have no runs
 
 @dataclass
 class Estimates:
-    """How long runs take: as long as similar ones did here, else as long as the catalogue of learners says."""
+    """How long runs take: as long as similar ones did here, else as measured steps or the catalogue of learners say."""
 
     results: Results = field(default_factory=dict)
     _seen: dict[Key, tuple[float, int]] = field(default_factory=dict)  # total seconds, and of how many runs
+    _expected: dict[Key, float] = field(default_factory=dict)  # from measured steps
 
     def __post_init__(self) -> None:
         for result in self.results.values():
@@ -32,6 +33,14 @@ class Estimates:
             total, count = self._seen.get(kind, (0.0, 0))
             self._seen[kind] = total + result["seconds"]["learn"] + result["seconds"]["evaluate"], count + 1
 
+    def expect(self, run: Run, seconds: float) -> None:
+        """Learns how long a run is expected to take, from a step that was measured here."""
+        self._expected[_like(run)] = seconds
+
+    def knows(self, run: Run) -> bool:
+        """Returns whether a run like this one has ended here, so that no step needs to be measured for it."""
+        return _like(run) in self._seen
+
     def seconds(self, runs: Iterable[Run]) -> float:
         """Returns the expected processor time of all these runs."""
         return sum(self._one(run) for run in runs)
@@ -40,6 +49,8 @@ class Estimates:
         seen = self._seen.get(_like(run))
         if seen is not None:
             return seen[0] / seen[1]
+        if _like(run) in self._expected:
+            return self._expected[_like(run)]
         entry = catalogue.entry(run.learner)
         seconds = entry.film_seconds if run.adapter == FILM else entry.seconds
         labels = _LABEL_FACTORS.get(run.labels, 1.0) if entry.grows_with_labels else 1.0

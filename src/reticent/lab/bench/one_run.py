@@ -193,7 +193,7 @@ def _encoder(run: Run, data: Data, place: Workspace, through: bool) -> Any:
     """Returns what reads the inputs of a run: nothing where they are features already."""
     if run.names and not through:
         return place.reader(run)
-    return encoder_of(data) if through else None
+    return encoder_of(data, place.speed) if through else None
 
 
 def _remembering(run: Run, place: Workspace, learner: Learner, encoder: Any, policy: Policy) -> ContinualClassifier:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from reticent import errors
-from reticent.lab.bench import one_run, tables, without_data
+from reticent.encoders import Speed
+from reticent.lab.bench import one_run, steps, tables, without_data
 from reticent.lab.bench.estimates import Estimates, duration
 from reticent.lab.bench.folder import STREAMS, Folder
 from reticent.lab.bench.run import Run
@@ -53,6 +54,7 @@ def run(
     shown: Sequence[Spec] | None = None,
     workers: int = 2,
     threads: int = 1,
+    speed: Speed = Speed(),  # noqa: B008 (a frozen value)
     say: Say = lambda text: None,
 ) -> Outcome:
     """Runs what is not done yet of these specs, and writes their tables.
@@ -64,6 +66,7 @@ def run(
         shown: What to write tables of, where more than is run now; runs that were not made say so.
         workers: Processes at once.
         threads: Of each process.
+        speed: Where and how encoders compute.
         say: Called with one line for each run as it ends.
     """
     errors.whole("workers", workers, at_least=1)
@@ -73,13 +76,15 @@ def run(
         done = {key for key, result in folder.results().items() if result["status"] == "done"}
         wanted = {run.digest: run for spec in specs for run in spec.runs}
         queue = deque(run for key, run in wanted.items() if key not in done)
-        pool = _Pool(folder, Workspace(data, out), workers, threads, say)
+        place = Workspace(data, out, speed=speed)
+        pool = _Pool(folder, place, workers, threads, say)
+        pool.say_what_to_expect(queue)
         outcome = pool.run(queue)
         there = any(run.data not in outcome.missing for run in wanted.values())
         if outcome.missing and not there and all(spec.kind == "grid" for spec in specs):
             raise MissingData(" ".join(outcome.missing.values()))
         pool.say_what_is_missing()
-        _write_streams(specs, folder, Workspace(data, out), outcome.missing)
+        _write_streams(specs, folder, place, outcome.missing)
         write_tables(specs if shown is None else shown, folder)
     return outcome
 
@@ -174,6 +179,16 @@ class _Pool:
         if data not in self._missing:
             self._unsaid.append(sentence)
         self._missing[data] = sentence
+
+    def say_what_to_expect(self, queue: Sequence[Run]) -> None:
+        """Measures a step of each encoder that runs train through, and says how long they take by it."""
+        first = {replace(run, seed=0, epsilon=None): run for run in queue if not self._left.knows(run)}
+        for run, seconds, step in steps.expected(list(first.values()), self._place):
+            self._left.expect(run, seconds)
+            each = (
+                f"{1_000 * step.forward:.1f} ms to encode an example, {1_000 * step.gradient:.1f} ms to train with it"
+            )
+            self._say(f"{run.data} {run.learner} {run.adapter}: about {duration(seconds)} a run; measured here: {each}")
 
     def say_what_is_missing(self) -> None:
         """Says it beside runs that have ended; where all data is missing, the refusal says it."""

@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from filelock import FileLock
 
 from reticent import encoders, errors
+from reticent.encoders import Speed
 from reticent.encoders.batches import Items
 from reticent.encoders.encoder import Backend, Encoder
 from reticent.lab.bench.run import FILM, Run
@@ -36,10 +37,12 @@ class Workspace:
     Args:
         data: The folder of data sets.
         out: The results folder.
+        speed: Where and how encoders compute.
     """
 
     data: Path
     out: Path
+    speed: Speed = field(default=Speed(), kw_only=True)
 
     def load(self, run: Run) -> Data:
         """Returns the raw data of a run."""
@@ -56,14 +59,14 @@ class Workspace:
             file.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(file.with_suffix(".lock")):
                 if not _readable(file):
-                    write_whole(file, _stored(_encoded(self.load(run))))
+                    write_whole(file, _stored(_encoded(self.load(run), self.speed)))
         return _mapped(file)
 
     def reader(self, run: Run) -> Encoder:
         """Returns an encoder of texts that has the features of the data already; others, such as names, it encodes."""
         data, features = self.load(run), self.features(run)
         rows = {text: i for i, text in enumerate([*data.inputs, *data.unseen_inputs])}
-        real = encoder_of(data)
+        real = encoder_of(data, self.speed)
 
         def prepare(texts: Sequence[object]) -> Items:
             new = [text for text in texts if text not in rows]
@@ -88,7 +91,7 @@ class Workspace:
         file.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(file.with_suffix(".lock")):
             if read(file) is None:
-                encoder = encoder_of(self.load(run)) if run.adapter == FILM else None
+                encoder = encoder_of(self.load(run), self.speed) if run.adapter == FILM else None
                 found = tune_uncounted(
                     learner, inputs, labels.tolist(), budget=run.budget, encoder=encoder, seed=run.seed
                 )
@@ -119,19 +122,20 @@ def _readable(file: Path) -> bool:
     return isinstance(features, np.ndarray) and features.ndim == 2 and features.dtype == np.float32
 
 
-def encoder_of(data: Data) -> Any:
-    """Returns the encoder that a data set asks for."""
+def encoder_of(data: Data, speed: Speed = Speed()) -> Any:  # noqa: B008 (a frozen value)
+    """Returns the encoder that a data set asks for, at a speed."""
     name = data.encoder
     if name is None:
         raise errors.InvalidValue(f"{data.name} has features alone: nothing can be trained through its encoder.")
-    return encoders.named(name)
+    named = encoders.named(name)
+    return named if named is None else replace(named, speed=speed)
 
 
-def _encoded(data: Data) -> npt.NDArray[np.float32]:
+def _encoded(data: Data, speed: Speed) -> npt.NDArray[np.float32]:
     parts = [part for part in (data.inputs, data.unseen_inputs) if len(part)]
     if data.encoder is None:
         return np.concatenate(parts).astype(np.float32)
-    encoder = encoder_of(data)
+    encoder = encoder_of(data, speed)
     return np.concatenate([np.asarray(encoder(part), np.float32) for part in parts])
 
 
