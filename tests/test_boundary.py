@@ -46,7 +46,6 @@ PLACES = {
             "directory",
             "estimator",
             "loading",
-            "preprocessing",
             "program",
             "schema",
             "serving",

@@ -130,7 +130,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None, **refused: Never) -> "ContinualClassifier":
         """Learns the first task of a new stream; refuses a classifier that has learned already."""
-        from reticent import preprocessing
+        from reticent.encoders import preprocessing
 
         estimator.refuse_others(refused, y)
         if self.releases:

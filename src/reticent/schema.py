@@ -37,7 +37,7 @@ def refuse_unlearned(releases: Sequence[Release]) -> None:
 def refuse_fitted(encoder: Encode | None) -> None:
     """Refuses a method of a scikit-learn step that learns from data as an encoder."""
     if hasattr(encoder, "__self__"):
-        from reticent.preprocessing import refuse_fitted_encoder
+        from reticent.encoders.preprocessing import refuse_fitted_encoder
 
         refuse_fitted_encoder(encoder)
 

@@ -49,6 +49,10 @@ def wrap(
     """
     if not callable(module_or_callable):
         raise errors.InvalidValue(f"Expected a torch module or a callable, got {type(module_or_callable).__name__}.")
+    if hasattr(module_or_callable, "__self__"):
+        from reticent.encoders.preprocessing import refuse_fitted_encoder
+
+        refuse_fitted_encoder(module_or_callable)
     width = errors.whole("width", width, at_least=1)
     module = "torch" in sys.modules and isinstance(module_or_callable, sys.modules["torch"].nn.Module)
     if module:

@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 
 import reticent as rt
 from reticent import errors
-from reticent.preprocessing import learns
+from reticent.encoders.preprocessing import learns
 
 X, Y = np.repeat(np.eye(2), 100, axis=0), ["a"] * 100 + ["b"] * 100
 TEXTS = ["burning chest pain", "itching skin"] * 100
@@ -70,6 +70,8 @@ def test_methods_of_fitted_steps_are_no_encoders():
     words = TfidfVectorizer().fit(TEXTS)
     with pytest.raises(errors.InvalidValue, match="TfidfVectorizer learns from what it is fitted to"):
         model(encoder=words.transform).learn_task(TEXTS, Y, name="march")
+    with pytest.raises(errors.InvalidValue, match="TfidfVectorizer learns from what it is fitted to"):
+        rt.encoders.wrap(words.transform, width=5, name="words")
     hashed = HashingVectorizer(n_features=64)
     last = model(encoder=lambda texts: hashed.transform(texts).toarray()).learn_task(TEXTS, ["a", "b"] * 100, name="m")
     assert last.predict(TEXTS[:2]).tolist() == ["a", "b"]
