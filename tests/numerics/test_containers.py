@@ -107,3 +107,21 @@ def test_containers_are_refused_by_type(make, sentence):
     with pytest.raises(errors.InvalidValue, match=sentence):
         learned(X, Y).predict(values)
     assert isinstance(opened(X), np.ndarray)
+
+
+class TooLarge(scipy.sparse.csr_array):  # type: ignore[misc]
+    def toarray(self, *_: object, **__: object) -> np.ndarray:
+        raise MemoryError("Unable to allocate 3.6 GiB for an array with shape (120, 4096)")
+
+
+class Fails(Converts):
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        raise ValueError("could not convert string to float: 'a private cell'")
+
+
+@pytest.mark.parametrize("values", [TooLarge(X), Fails(X)], ids=["too large", "fails"])
+def test_failing_conversions_tell_nothing(values):
+    with pytest.raises(errors.InvalidValue, match="could not be made an array") as caught:
+        opened(values)
+    assert caught.value.__context__ is None
+    assert not any(word in str(caught.value) for word in ("120", "private", "GiB"))

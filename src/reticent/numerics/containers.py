@@ -3,7 +3,9 @@
 Refusals are read from the container, its type and its width, never from its rows or their number.
 """
 
+import contextlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ def opened(values: Any) -> Any:
 
     Guarantees:
       - A container that cannot be used is refused with a sentence.           test_containers_are_refused_by_type
+      - A conversion that fails tells nothing about rows or their number.     test_failing_conversions_tell_nothing
       - A sparse matrix, a tensor and an array of the same numbers are the same.   test_containers_hold_the_same_numbers
 
     Example:
@@ -28,13 +31,13 @@ def opened(values: Any) -> Any:
         ([[0.0, 1.0]], ['a text'])
     """
     if _is_tensor(values):
-        values = _array(values)
+        values = _converted(_array, _dense_tensor(values))
     elif "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(values):
-        values = _dense(values)
+        values = _converted(lambda matrix: matrix.toarray(), _narrow_matrix(values))
     elif hasattr(values, "column_names") and hasattr(values, "features"):
         raise errors.InvalidValue('Expected a column of a data set, such as dataset["text"]; got a whole data set.')
     elif hasattr(values, "__array__") and not hasattr(values, "__len__"):
-        values = np.asarray(values)
+        values = _converted(np.asarray, values)
     if getattr(getattr(values, "dtype", None), "kind", "") == "c":
         raise errors.InvalidValue("Complex data not supported. Expected real numbers.")
     return values
@@ -53,21 +56,34 @@ def _is_tensor(values: object) -> bool:
     return "torch" in sys.modules and isinstance(values, sys.modules["torch"].Tensor)
 
 
-def _array(tensor: Any) -> npt.NDArray[Any]:
+def _converted(convert: Callable[[Any], Any], values: Any) -> npt.NDArray[Any]:
+    """Returns what a conversion makes; where it fails, refuses without its words, which may tell sizes or cells."""
+    with contextlib.suppress(Exception):
+        found: npt.NDArray[Any] = convert(values)
+        return found
+    raise errors.InvalidValue(
+        "These inputs could not be made an array: their type cannot, or this machine has too little memory. Pass a "
+        "NumPy array."
+    )
+
+
+def _dense_tensor(tensor: Any) -> Any:
     if tensor.layout is not sys.modules["torch"].strided or tensor.is_quantized or tensor.device.type == "meta":
         raise errors.InvalidValue("Expected a dense tensor that holds its values: use tensor.to_dense().")
+    return tensor
+
+
+def _array(tensor: Any) -> Any:
     whole = tensor.detach().cpu()
     if whole.is_floating_point() and whole.element_size() < 4:  # numpy does not know all of these types
         whole = whole.float()
-    found: npt.NDArray[Any] = whole.resolve_conj().resolve_neg().numpy()
-    return found
+    return whole.resolve_conj().resolve_neg().numpy()
 
 
-def _dense(matrix: Any) -> npt.NDArray[Any]:
+def _narrow_matrix(matrix: Any) -> Any:
     if matrix.ndim != 2 or matrix.shape[1] > MOST_COLUMNS:
         raise errors.InvalidValue(
             f"Expected a sparse matrix of at most {MOST_COLUMNS:,} columns, because it is made dense. Use fewer, such "
             "as HashingVectorizer(n_features=4096)."
         )
-    found: npt.NDArray[Any] = matrix.toarray()
-    return found
+    return matrix
