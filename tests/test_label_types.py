@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +26,9 @@ COLUMNS: dict[str, Callable[[], Any]] = {
     "pandas": lambda: pd.Series(Y),
     "pandas nullable": lambda: pd.Series([*Y[:-1], None], dtype="Int64"),
     "pandas category": lambda: pd.Series(Y).astype("category"),
+    "polars": lambda: pl.Series(Y),
+    "pyarrow": lambda: pa.array(Y),
+    "torch": lambda: pytest.importorskip("torch", reason="needs torch").tensor(Y),
     "pandas objects": lambda: pd.Series(Y, dtype=object),
 }
 

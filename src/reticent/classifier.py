@@ -15,7 +15,7 @@ from reticent.budget import Budget
 from reticent.directory import Directory
 from reticent.labels import Label, LabelSpace, canonical, spelled
 from reticent.memory import Memory
-from reticent.numerics.containers import opened
+from reticent.numerics.containers import opened, plain
 from reticent.policies import Policy, PublicLabels, ReleasedLabels, refuse_numbers
 from reticent.privacy.statement import Statement
 from reticent.program import learn, refuse_several, refuse_without_memory, warn_of_near_name, warn_of_no_label
@@ -224,7 +224,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the accuracy. On private data this number is not private: publish it only for public test data."""
         known, answers = self._model().labels, self.predict(X)
-        right = np.array([canonical(a) == spelled(b, known) for a, b in zip(answers, y, strict=True)], dtype=float)
+        truth = map(plain, opened(y.to_pylist() if hasattr(y, "to_pylist") else y))  # cells of pyarrow are its own
+        right = np.array([canonical(a) == spelled(b, known) for a, b in zip(answers, truth, strict=True)], dtype=float)
         if not len(right):
             raise errors.InvalidValue("Expected at least one example to measure accuracy on.")
         return float(np.average(right, weights=sample_weight))
