@@ -38,7 +38,7 @@ def opened(values: Any) -> Any:
         raise errors.InvalidValue('Expected a column of a data set, such as dataset["text"]; got a whole data set.')
     elif hasattr(values, "__array__") and not hasattr(values, "__len__"):
         values = _converted(np.asarray, values)
-    if getattr(getattr(values, "dtype", None), "kind", "") == "c":
+    if isinstance(values, np.ndarray) and values.ndim > 1 and values.dtype.kind == "c":
         raise errors.InvalidValue("Complex data not supported. Expected real numbers.")
     return values
 
