@@ -85,25 +85,23 @@ def test_ledgers_have_an_identity_of_128_bits_and_the_current_format(tmp_path):
 
 def test_a_ledger_that_cannot_be_opened_for_writing_is_closed(tmp_path, monkeypatch):
     Ledger.create(tmp_path, BUDGET).close()
-    opened, closed = Ledger._opened, []
+    opened, databases = Ledger._opened, []
 
     class Broken:
         def execute(self, statement):
             raise sqlite3.OperationalError("disk I/O error")
 
-        def close(self):
-            closed.append(True)
-
     def broken(folder, mode, known):
         ledger = opened(folder, mode, known)
-        ledger._db.close()
+        databases.append(ledger._db)
         monkeypatch.setattr(ledger, "_db", Broken())
         return ledger
 
     monkeypatch.setattr(Ledger, "_opened", broken)
     with pytest.raises(errors.LedgerError):
         Ledger.open(tmp_path)
-    assert closed == [True]
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        databases[0].execute("SELECT 1")
     assert (tmp_path / FILE_NAME).exists()
 
 

@@ -17,6 +17,7 @@ from reticent import errors
 from reticent.gate import vault as vaults
 from reticent.gate.remembered import Entry
 from reticent.gate.vault import FILE_NAME, SEAL, About, Vault, explained, make_folder, refuse_readable
+from reticent.numerics import databases
 
 ABOUT = About(vault="1" * 32, ledger="2" * 32, epoch=1, eighths=2, horizon=12, model="model")
 SIDE_FILES = ("-journal", "-wal", "-shm")
@@ -138,7 +139,7 @@ def test_a_vault_that_is_refused_is_closed(vault, noted, monkeypatch):
     def fail(db: sqlite3.Connection, *, longest: int) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("reticent.numerics.databases.harden", fail)
+    monkeypatch.setattr(databases, "harden", fail)
     with pytest.raises(errors.StorageError, match=r"cannot be used now\. Check the disk and the permissions"):
         Vault.open(vault)
     assert noted.closed == 2
