@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from reticent import Budget
+from reticent import Budget, errors
 from reticent.privacy import backwards, planning, selection
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -23,3 +23,9 @@ def test_epsilon_is_rounded_up_until_the_class_is_released(monkeypatch, least, w
     monkeypatch.setattr(planning, "label_event", lambda budget, *_, **__: budget.epsilon)
     monkeypatch.setattr(selection, "law", law)
     assert backwards.budget_to_release(BUDGET, 50, count_weight=0.2).epsilon == expected
+
+
+@pytest.mark.parametrize("chance", [0.0, 1.0, -0.5])
+def test_chances_are_above_zero_and_below_one(chance):
+    with pytest.raises(errors.InvalidValue, match="Expected chance > 0"):
+        backwards.budget_to_release(BUDGET, 50, chance=chance)

@@ -75,3 +75,19 @@ def test_the_vault_is_an_assumption_of_memory_alone():
 def test_a_spend_is_published_when_the_ledger_says_so():
     assert not spent(EVENT).published
     assert Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=()).software == metadata.version("reticent")
+
+
+def test_what_was_spent_stands_beside_what_it_assumes():
+    budget = Budget(epsilon=1.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE)
+    assert Statement(budget=budget, spends=()).spent() == {
+        "epsilon": 0.0,
+        "if": "each row is another person and nobody is in two tasks",
+        "budget": 1.0,
+        "delta": 1e-5,
+        "adjacency": "replace-one",
+        "private": True,
+    }
+    spends = [spent(events.Gaussian(noise_multiplier=9.0))]
+    found = Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=spends).spent()
+    exact = accounting.epsilon(spends[0].event, 1e-5)
+    assert exact <= found["epsilon"] < exact + 1e-4
