@@ -247,7 +247,8 @@ def run(
     """
     uvicorn = require("uvicorn", extra=EXTRA, what="Serving")
     limits = Limits() if limits is None else limits
-    settings = {"access_log": False, "log_level": "error", "server_header": False, "timeout_keep_alive": 5}
+    settings: dict[str, Any] = {"access_log": False, "log_level": "error", "server_header": False}
+    settings |= {"timeout_keep_alive": 5, "log_config": None}  # its own closes the handlers of whoever set up logging
     made = app(model, limits=limits)
     ready()
     try:

@@ -34,7 +34,7 @@ def test_folders_of_format_3_predict_as_they_did(old, name):
     assert model.predict(CENTRES).tolist() == expected["predictions"]
     assert model.classes_.tolist() == expected["classes"]
     spent = {name: value for name, value in model.spent().items() if name in expected["spent"]}  # there are more now
-    assert spent == pytest.approx(expected["spent"], rel=1e-9)
+    assert spent == pytest.approx(expected["spent"], abs=1e-4)  # rounded up since
     assert refuses_to_learn(old / name, "earlier version .* reticent upgrade")
 
 
@@ -46,7 +46,7 @@ def test_folders_of_format_3_are_upgraded(old, name):
     model = rt.load(old / name)
     assert model.predict(CENTRES).tolist() == expected["predictions"]
     spent = {name: value for name, value in model.spent().items() if name in expected["spent"]}  # there are more now
-    assert spent == pytest.approx(expected["spent"], rel=1e-9)
+    assert spent == pytest.approx(expected["spent"], abs=1e-4)  # rounded up since
     assert len(model.statement().spends) == expected["rows"]
     assert {file.name: file.read_bytes() for file in (old / name / "releases").iterdir()} == files
     before = len(model.releases)

@@ -54,7 +54,8 @@ def wrap(
 
         refuse_fitted_encoder(module_or_callable)
     width = errors.whole("width", width, at_least=1)
-    module = "torch" in sys.modules and isinstance(module_or_callable, sys.modules["torch"].nn.Module)
+    torch = sys.modules.get("torch")
+    module = torch is not None and isinstance(module_or_callable, torch.nn.Module)
     if module:
         embed = partial(_module, module_or_callable)
         forward = inference(module_or_callable, embed)

@@ -32,7 +32,7 @@ def opened(values: Any) -> Any:
     """
     if _is_tensor(values):
         values = _converted(_array, _dense_tensor(values))
-    elif "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(values):
+    elif (sparse := sys.modules.get("scipy.sparse")) is not None and sparse.issparse(values):
         values = _converted(lambda matrix: matrix.toarray(), _narrow_matrix(values))
     elif hasattr(values, "column_names") and hasattr(values, "features"):
         raise errors.InvalidValue('Expected a column of a data set, such as dataset["text"]; got a whole data set.')
@@ -53,7 +53,8 @@ def plain(cell: object) -> object:
 
 
 def _is_tensor(values: object) -> bool:
-    return "torch" in sys.modules and isinstance(values, sys.modules["torch"].Tensor)
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(values, torch.Tensor)
 
 
 def _converted(convert: Callable[[Any], Any], values: Any) -> npt.NDArray[Any]:
