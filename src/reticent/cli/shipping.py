@@ -48,7 +48,7 @@ def export(
             raise errors.InvalidValue("Expected no --encoder-onnx: this model reads features, and has no encoder.")
         write_whole(encoder_onnx, onnx_encoder.exported(classifier.encoder))
     write_whole(target, scorer)
-    tell(f"Wrote {target}: the same labels in onnxruntime, and scores to {apart:.0e} of the largest.")
+    tell(f"Wrote {target}: the same labels in onnxruntime, and scores within {max(apart, 1e-7):.0e} of the largest.")
     if encoder_onnx is not None:
         tell(f"Wrote {encoder_onnx}: the same features in onnxruntime, from token ids or pixels.")
     elif classifier.encoder is not None:
