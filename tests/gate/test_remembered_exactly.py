@@ -9,7 +9,7 @@ import pytest
 
 from reticent import errors
 from reticent.gate import grid, label_sums
-from reticent.gate.noise import NoiseSource
+from reticent.gate.noise import NoiseSource, keys
 from reticent.gate.remembered import FINE, Entry, RememberedSums, StreamSums
 from reticent.labels import LabelSpace
 from reticent.privacy import events, selection
@@ -137,3 +137,30 @@ def test_sums_of_another_sensitivity_are_refused():
     longer = dataclasses.replace(sums([[1, 2]]), sensitivity=grid.SCALE + 1)
     with pytest.raises(errors.InvalidValue, match="of sensitivity one"):
         RememberedSums(EVENT, LabelSpace(("a",)))(StreamSums(longer, (), 1), rng=NoiseSource.from_os())
+
+
+class Keyed(NoiseSource):
+    """Notes the keys whose noise is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(seed=0)
+        self.asked: list[tuple[list[bytes], int]] = []
+
+    def rounded_gaussians(self, keys, sigma, width):
+        self.asked.append((list(keys), width))
+        return np.zeros((len(keys), width), np.int64)
+
+
+def test_each_place_has_noise_of_its_own_key():
+    """Rows of a place: the key of its task, and no other."""
+    mechanism = RememberedSums(EVENT, LabelSpace(("a", "b")))
+    rng, past = Keyed(), list[Entry]()
+    for place in (1, 2, 3):
+        rng.asked.clear()
+        drawn = mechanism(StreamSums(sums([[1, 2], [3, 4]]), past, place), rng=rng)
+        past.append(drawn.entry)
+        mine = [keys.derived(drawn.entry.key, 1, label, keys.SUMS) for label in ("a", "b")]
+        assert rng.asked[0] == (mine, 2)
+    assert len({entry.key for entry in past}) == 3
+    assert mechanism._noise(["a"], past[1], keys.COUNT, 1, rng).shape == (1, 1)
+    assert rng.asked[-1] == ([keys.derived(past[1].key, 1, "a", keys.COUNT)], 1)

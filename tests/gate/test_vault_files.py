@@ -38,6 +38,7 @@ def entry(row: int, *labels: str) -> Entry:
 
 def test_a_new_vault_is_all_that_its_folder_holds(vault, monkeypatch):
     """Drafts of killed processes and side files of the vault before are gone, and the name is made durable."""
+    assert (ABOUT.home, ABOUT.file, ABOUT.sealed) == ("", 0, 0)  # it is nowhere yet
     for name in (".vault.sqlite.0123456789abcdef", *(FILE_NAME + ending for ending in SIDE_FILES)):
         (vault / name).write_bytes(b"left by a killed process")
     synced = []
