@@ -595,14 +595,14 @@ def _use_fast_hypothesis() -> None:
 
 
 def _options(folder: str) -> list[str]:
-    quiet = [
+    return [
         "-q",
         "--no-header",
         "--tb=no",
+        "--assert=plain",  # else files with examples are read anew to rewrite their assertions, without the change
         "-p",
         "no:cacheprovider",
         f"--basetemp={Path(folder) / 'scratch'}",
         "--rootdir",
         str(ROOT),
     ]
-    return [*quiet, "-W", "ignore::pytest.PytestAssertRewriteWarning"]
