@@ -39,7 +39,8 @@ def test_the_page_says_how_it_was_made_and_everything_on_it(folder):
     assert text.startswith("# Results\n")
     assert "Written by `reticent bench mine.toml --page x.md`, never by hand. NOT PRIVATE" in text
     assert "4 runs, 12 s of one core in all." in text
-    assert "## Findings\n" in text
+    assert text.index("## On one screen") < text.index("## How it was made") < text.index("## Findings\n")
+    assert "| clinc150 | 1 | public | 70.0 | 50.0 | - | - |" in text
     behind = text.split("## Where ours is behind the paper's method")[1].split("## ")[0].split("\n")
     assert [line for line in behind if line] == [
         "- epsilon 1, Cosine Classifier, Base Dataset, clinc150: 50.0, the paper's method 70.0."

@@ -13,6 +13,7 @@ from reticent.lab.bench.estimates import WITHOUT_DATA, Estimates, duration
 from reticent.lab.bench.findings import findings, findings_table, in_short
 from reticent.lab.bench.folder import STREAMS, Folder
 from reticent.lab.bench.one_run import NOT_PRIVATE, code
+from reticent.lab.bench.one_screen import one_screen
 from reticent.lab.bench.run import Result, Results
 from reticent.lab.bench.runner import Outcome
 from reticent.lab.bench.specs import Spec
@@ -38,6 +39,9 @@ def markdown(specs: Sequence[Spec], out: Path, *, command: str) -> str:
         "The paper's numbers are for ViT-B/16 on its own data sets; data and encoders here are others, so compare the",
         "shape, not the height. *Ours* is what a user gets without arguments. Times are wall-clock seconds, measured",
         "while other runs share the machine.",
+        "",
+        typeset.markdown(one_screen(results)),
+        "## How it was made",
         "",
         *_environment_lines(results),
         *_code_lines(results),
