@@ -22,6 +22,7 @@ from reticent.released.settings import MEMORY
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 LABELS = PublicLabels(["a", "b"])
+OTHERS = {"labels": "kept as they are"}  # settings that epochs do not touch
 
 
 class Stream:
@@ -31,7 +32,7 @@ class Stream:
         self.model, self.vault = folder / "model", folder / vault
         memory = Memory(vault=self.vault, horizon=horizon)
         self.epoch = epochs.first(memory, self.model, LABELS, BUDGET)
-        with Ledger.create(self.model, BUDGET, settings={MEMORY: self.epoch.to_json()}) as ledger:
+        with Ledger.create(self.model, BUDGET, settings={**OTHERS, MEMORY: self.epoch.to_json()}) as ledger:
             epochs.make_vault(self.vault, self.epoch, self.model, ledger.identity)
 
     @property
@@ -308,7 +309,7 @@ def test_a_moved_copy_is_taken_where_the_user_vouches_for_it(stream, tmp_path):
         stream.open()
     assert stream.open(tmp_path / "copy").place == 2
     with Ledger.open(stream.model) as ledger:
-        assert ledger.settings == {MEMORY: {**stream.epoch.to_json(), "place": "../copy"}}
+        assert ledger.settings == {**OTHERS, MEMORY: {**stream.epoch.to_json(), "place": "../copy"}}
     moved = replace(stream.epoch, place="../copy")
     rows = ledger.account.rows
     assert stream.open(epoch=moved).place == 2
@@ -377,7 +378,7 @@ def test_the_next_epoch_is_recorded_before_its_vault_is_made(stream, tmp_path, m
     stream.spend("march")
     with Ledger.open(stream.model) as ledger:
         following = epochs.begin_next(stream.epoch, stream.vault, stream.model, ledger)
-        assert ledger.settings == {MEMORY: following.to_json()}
+        assert ledger.settings == {**OTHERS, MEMORY: following.to_json()}
     assert following == replace(stream.epoch, number=2, vault=following.vault)
     assert following.vault != stream.epoch.vault
     assert len(bytes.fromhex(following.vault or "")) == 16
@@ -418,7 +419,7 @@ def test_the_next_epoch_needs_a_model_with_memory_and_a_free_folder(stream, tmp_
         for epoch in (stream.epoch, replace(stream.epoch, vault=None), replace(stream.epoch, place=None)):
             with pytest.raises(errors.VaultError, match="holds something else"):
                 epochs.begin_next(epoch, tmp_path / "strange", stream.model, ledger)
-        assert ledger.settings == {MEMORY: stream.epoch.to_json()}
+        assert ledger.settings == {**OTHERS, MEMORY: stream.epoch.to_json()}
         (stream.vault / FILE_NAME).write_bytes(b"damaged")
         assert epochs.begin_next(stream.epoch, stream.vault, stream.model, ledger).number == 2  # where ours is
     assert theirs.open().place == 1

@@ -11,7 +11,8 @@ BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("least", "without", "expected"), [(1.00001, (), 1.0001), (1.00001, (1.0001, 1.0002), 1.0003), (2.49995, (), 2.5)]
+    ("least", "without", "expected"),
+    [(1.00001, (), 1.0001), (1.00001, (1.0001,), 1.0002), (1.00001, (1.0001, 1.0002), 1.0003), (2.49995, (), 2.5)],
 )
 def test_epsilon_is_rounded_up_until_the_class_is_released(monkeypatch, least, without, expected):
     """A default weight moves in steps, so that a somewhat larger epsilon may not be enough."""
