@@ -164,3 +164,12 @@ def test_each_place_has_noise_of_its_own_key():
     assert len({entry.key for entry in past}) == 3
     assert mechanism._noise(["a"], past[1], keys.COUNT, 1, rng).shape == (1, 1)
     assert rng.asked[-1] == ([keys.derived(past[1].key, 1, "a", keys.COUNT)], 1)
+
+
+def test_what_memory_keeps_is_neither_shown_nor_compared():
+    """Arrays of exact sums: comparing two of them would say something about both."""
+    value = StreamSums(sums([[1, 2]]), (), 1)
+    drawn = RememberedSums(EVENT, LabelSpace(("a",)))(value, rng=NoiseSource.from_os())
+    assert "entry" not in repr(drawn)
+    for mine in (value, drawn, drawn.entry):
+        assert mine != dataclasses.replace(mine)
