@@ -1,0 +1,32 @@
+"""The loop that adds unit rows leaves out what is too long on the grid, and all that it cannot be sure of."""
+
+import numpy as np
+import pytest
+
+from reticent.gate import kernel
+
+
+def added(rows: list[list[float]], scale: float, room: float) -> tuple[list[list[float]], list[bool]]:
+    sums, kept = np.zeros((1, len(rows[0]))), np.zeros(len(rows), np.bool_)
+    order, targets = np.arange(len(rows)), np.zeros(len(rows), np.int64)
+    kernel.add_unit_rows(sums, np.array(rows), order, targets, kept, scale, room)
+    return sums.tolist(), kept.tolist()
+
+
+@pytest.mark.parametrize(("room", "kept"), [(99.0, False), (100.0, True), (101.0, True), (35.0, False), (63.0, False)])
+def test_rows_longer_than_the_room_are_left_out(room, kept):
+    """(3, 4) at scale 10 is (6, 8) on the grid, of squared length 100."""
+    assert added([[3.0, 4.0]], 10.0, room) == ([[6.0, 8.0] if kept else [0.0, 0.0]], [kept])
+
+
+def test_rows_without_a_length_are_left_out_and_the_others_added():
+    rows = [[0.0, 0.0], [3.0, 4.0], [np.nan, 1.0], [np.inf, 1.0], [1e-101, 0.0], [1e101, 0.0], [-4.0, 3.0]]
+    found, kept = added(rows, 10.0, 100.0)
+    assert kept == [False, True, False, False, False, False, True]
+    assert found == [[6.0 - 8.0, 8.0 + 6.0]]
+
+
+def test_steps_are_cut_towards_zero():
+    found, kept = added([[1.0, -1.0]], 10.0, 98.0)  # 7.07 each: 7 and -7, of squared length 98
+    assert (found, kept) == ([[7.0, -7.0]], [True])
+    assert added([[1.0, -1.0]], 10.0, 97.0)[1] == [False]
