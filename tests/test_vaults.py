@@ -296,14 +296,19 @@ def test_a_copied_folder_leaves_the_vault_to_the_original(place):
     assert tasks_of(place / "model") == ["march", "may"]
 
 
-def test_two_models_that_share_a_vault_in_turn_are_told_apart(place):
-    """The copy learns while the original is away; both have the row, and its hash tells them apart."""
+def april_in_a_copy(place: Path) -> None:
+    """A model has learned march; a copy of it learns april with its vault while the original is away."""
     learned(place, "march")
     shutil.copytree(place / "model", place / "other")
     (place / "model").rename(place / "away")
     rt.load(place / "other").learn_task(X, Y, name="april")
     (place / "other").rename(place / "gone")
     (place / "away").rename(place / "model")
+
+
+def test_two_models_that_share_a_vault_in_turn_are_told_apart(place):
+    """The copy learns while the original is away; both have the row, and its hash tells them apart."""
+    april_in_a_copy(place)
     with pytest.raises(errors.VaultError, match="knows a task that the ledger does not"):
         rt.load(place / "model").learn_task(X, Y, name="may")
     assert [spend.task for spend in rt.load(place / "model").statement().spends] == ["march"]
@@ -337,12 +342,7 @@ def test_a_model_and_its_vault_restored_together_are_refused(place):
 
 def test_copies_of_a_ledger_are_told_apart(place):
     """Both have spent on a task of the same name on the same day; the vault knows the one that it has kept."""
-    learned(place, "march")
-    shutil.copytree(place / "model", place / "other")
-    (place / "model").rename(place / "away")
-    rt.load(place / "other").learn_task(X, Y, name="april")
-    (place / "other").rename(place / "gone")
-    (place / "away").rename(place / "model")
+    april_in_a_copy(place)
     with Ledger.open(place / "model") as ledger:
         (march,) = ledger.account.spends.values()
         ledger.spend(march.event, task="april", private=True)
