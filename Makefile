@@ -8,7 +8,7 @@ export HF_HUB_OFFLINE := 1
 demo: .venv/ready
 	$(BIN)/reticent demo --out demo
 
-# For the inner loop: under a minute on one core. What ought to be in tests/medium.txt is shown at the end.
+# For the inner loop: about three minutes on one core. What ought to be in tests/medium.txt is shown at the end.
 check: .venv/ready
 	$(BIN)/python -m pytest -q -m 'not slow and not medium' --durations=5 --durations-min=1
 
