@@ -210,26 +210,26 @@ def test_images_of_a_folder_are_named_by_their_files(tmp_path):
 
 
 @pytest.fixture
-def test_data(learned):
+def evaluating(learned):
     test = write_csv(learned / "test.csv", ["E10", "E11", "G35"], each=50, seed=3)
     return ["evaluate", test, "--model", learned / "model", *NUMBERS, "--label", "code"]
 
 
-def test_public_accuracy_says_how_sure_it_is_and_what_is_lost(test_data):
-    facts = json.loads(reticent(*test_data, "--public", "--json").stdout)
+def test_public_accuracy_says_how_sure_it_is_and_what_is_lost(evaluating):
+    facts = json.loads(reticent(*evaluating, "--public", "--json").stdout)
     assert (facts["n"], facts["labels"], facts["labels_not_known"]) == (150, 3, 1)
     assert facts["share_not_known"] == pytest.approx(1 / 3)
     low, high = facts["interval"]
     assert low < facts["accuracy"] < high
     assert facts["accuracy"] == pytest.approx(facts["accuracy_of_known_labels"] * 2 / 3)
-    first, second, third = reticent(*test_data, "--public").stdout.splitlines()
+    first, second, third = reticent(*evaluating, "--public").stdout.splitlines()
     assert first.startswith(f"accuracy {facts['accuracy']:.4f} (n = 150; 95 % interval 0.")
     assert second == "Lost to labels that the model does not know: 0.3333 (n = 50; 1 of 3 labels)."
     assert third.endswith("(n = 100).")
 
 
-def test_accuracy_by_label_is_a_file(test_data, tmp_path):
-    done = reticent(*test_data, "--public", "--by-label", tmp_path / "labels.csv")
+def test_accuracy_by_label_is_a_file(evaluating, tmp_path):
+    done = reticent(*evaluating, "--public", "--by-label", tmp_path / "labels.csv")
     assert done.stdout.endswith(f"Wrote {tmp_path / 'labels.csv'}: one row for each label.\n")
     header, *rows = rows_of(tmp_path / "labels.csv")
     assert header == ["label", "known", "n", "right", "accuracy", "low", "high"]
@@ -250,10 +250,10 @@ def test_numbers_and_their_texts_are_one_label_in_an_evaluation(tmp_path):
     assert facts["labels_not_known"] == 0
 
 
-def test_noisy_accuracy_says_no_more_than_was_paid_for(test_data, tmp_path):
+def test_noisy_accuracy_says_no_more_than_was_paid_for(evaluating, tmp_path):
     by_label = [EACH, "--epsilon", 0.3, "--by-label", tmp_path / "labels.csv"]
-    assert "with --public only" in refused(reticent(*test_data, *by_label))
-    assert "Expected a file for --by-label" in refused(reticent(*test_data, "--public", "--by-label", "-"))
-    done = reticent(*test_data, EACH, "--epsilon", 0.3, "--json")
+    assert "with --public only" in refused(reticent(*evaluating, *by_label))
+    assert "Expected a file for --by-label" in refused(reticent(*evaluating, "--public", "--by-label", "-"))
+    done = reticent(*evaluating, EACH, "--epsilon", 0.3, "--json")
     assert set(json.loads(done.stdout)) == {"accuracy", "public", "epsilon"}
     assert not (tmp_path / "labels.csv").exists()

@@ -73,14 +73,18 @@ def test_notebooks_show_no_counts(monkeypatch):
 
 
 def test_a_notebook_that_cannot_show_it_stops_nothing(monkeypatch):
+    asked = []
+
     class Broken(Cell):
         def update(self, picture, *, raw):
+            asked.append(picture)
             raise RuntimeError("no such display")
 
     monkeypatch.setitem(sys.modules, "IPython", Broken())
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     with progress.Bar("Training") as bar:
         bar.show(0.5)
+    assert len(asked) == 2  # to show it, and to end
 
 
 def test_a_shell_in_a_terminal_is_no_notebook(monkeypatch):

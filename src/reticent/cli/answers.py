@@ -11,7 +11,20 @@ import typer
 from reticent import errors
 from reticent.cli import person_options
 from reticent.cli.inputs import labelled, listed, loaded, task_name
-from reticent.cli.options import Again, AsJson, BatchSize, Device, Features, Image, LearnerAgain, Model, Text, tell
+from reticent.cli.options import (
+    Again,
+    AsJson,
+    BatchSize,
+    Device,
+    Features,
+    Image,
+    Label,
+    LearnerAgain,
+    Model,
+    Source,
+    Text,
+    tell,
+)
 
 _PLURAL = {"score": "scores", "probability": "probabilities"}  # columns of predictions, and their keys in JSON
 
@@ -101,17 +114,12 @@ def predict(
 
 
 def evaluate(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="A .csv, .parquet or .npz file, a folder of images by label, or - for CSV on standard input."
-        ),
-    ],
+    source: Source,
     model: Model,
     text: Text = None,
     image: Image = None,
     features: Features = None,
-    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
+    label: Label = None,
     public: Annotated[bool, typer.Option("--public", help="The test data is public: exact accuracy, free.")] = False,
     by_label: Annotated[
         Path | None,

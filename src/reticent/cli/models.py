@@ -19,9 +19,11 @@ from reticent.cli.options import (
     Features,
     Horizon,
     Image,
+    Label,
     LearnerAgain,
     Model,
     Recurring,
+    Source,
     TaskSize,
     Text,
     starting_with,
@@ -131,17 +133,12 @@ def init(
 
 
 def learn(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="A .csv, .parquet or .npz file, a folder of images by label, or - for CSV on standard input."
-        ),
-    ],
+    source: Source,
     model: Model,
     text: Text = None,
     image: Image = None,
     features: Features = None,
-    label: Annotated[str | None, typer.Option(help="Column with the labels.")] = None,
+    label: Label = None,
     person: person_options.Person = None,
     each_row_is_a_person: person_options.EachRow = False,
     name: Annotated[str | None, typer.Option(help="Public name of the task; the file's name by default.")] = None,

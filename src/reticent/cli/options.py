@@ -40,6 +40,11 @@ Recurring = Annotated[
     bool | None,
     typer.Option("--recurring/--not-recurring", help="With --memory: whether labels come back, by public knowledge."),
 ]
+Label = Annotated[str | None, typer.Option(help="Column with the labels.")]
+Source = Annotated[
+    Path,
+    typer.Argument(help="A .csv, .parquet or .npz file, a folder of images by label, or - for CSV on standard input."),
+]
 TaskSize = Annotated[int, typer.Option(help="About how many examples a task has; only peft asks.")]
 
 

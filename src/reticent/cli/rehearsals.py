@@ -11,13 +11,12 @@ from reticent import errors
 from reticent.budget import Budget
 from reticent.cli import person_options, tuning_verb
 from reticent.cli.inputs import encoder_of, labelled, learner_of
-from reticent.cli.options import AsJson, Delta, Epsilon, Features, Image, TaskSize, Text, console, tell
+from reticent.cli.options import AsJson, Delta, Epsilon, Features, Image, Label, TaskSize, Text, console, tell
 
 Sample = Annotated[
     Path,
     typer.Argument(help="PUBLIC data that look like what is to come: a .csv, .parquet or .npz file, or - for CSV."),
 ]
-Label = Annotated[str | None, typer.Option(help="Column with the labels.")]
 IsPublic = Annotated[
     bool, typer.Option("--public", help="Your word that the data are public: nothing is paid for, nothing is private.")
 ]
