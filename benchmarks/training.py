@@ -1,4 +1,4 @@
-"""Contests of `speed.py` about training: a head on features, FiLM through MiniLM, memory, and sums by label.
+"""Peers of `training_contests`: a head on features, FiLM through MiniLM, memory, and sums by label.
 
 Peers share every batch's rows, and Opacus is used without its data loader, which would only slow it down.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from contests import Peers
 
 from reticent.budget import Budget
 from reticent.encoders import film, minilm
@@ -30,7 +31,6 @@ from reticent.sensitive.gradients import AdapterGradients
 from reticent.sensitive.head import HeadGradients
 from reticent.sensitive.training import Engine, Training, train
 
-Contest = dict[str, tuple[Callable[[], Any], float]]
 Batch = Sequence[tuple[tuple[Any, ...], Any]]  # micro-batches: inputs and labels
 Step = Callable[[Batch], None]
 
@@ -110,7 +110,7 @@ def ours(gradients: Gradients, size: int, rate: float, steps: int, engine: Engin
 # --- a head on features
 
 
-def head_contest(classes: int, batch: int) -> Contest:
+def head_contest(classes: int, batch: int) -> Peers:
     """Seconds per step."""
     import torch
 
@@ -138,7 +138,7 @@ def head_contest(classes: int, batch: int) -> Contest:
     }
 
 
-def parts_of_a_step(classes: int, batch: int) -> Contest:
+def parts_of_a_step(classes: int, batch: int) -> Peers:
     """Seconds that one step of ours spends on what plain training does not do or does in float32."""
     draw = np.random.default_rng(2)
     x, y = _features(EXAMPLES), draw.integers(0, classes, size=EXAMPLES)
@@ -173,7 +173,7 @@ def parts_of_a_step(classes: int, batch: int) -> Contest:
 # --- FiLM through MiniLM
 
 
-def film_contest(batch: int) -> Contest:
+def film_contest(batch: int) -> Peers:
     """Seconds per example of one step: 15 classes, texts of 3 to 24 tokens."""
     import torch
 
@@ -201,7 +201,7 @@ def film_contest(batch: int) -> Contest:
     }
 
 
-def bf16_contest() -> Contest:
+def bf16_contest() -> Peers:
     """Seconds per example of a few texts with FiLM: slow where the processor has no bfloat16."""
     items, labels = _texts(8)
     backend = minilm().backend
@@ -215,13 +215,10 @@ def bf16_contest() -> Contest:
 # --- memory
 
 
-def peaks(sizes: Sequence[int]) -> dict[str, dict[int, float]]:
+def peaks(sizes: Sequence[int], through_encoder: bool) -> dict[int, float]:
     """MiB that one step of each logical batch adds to a process that already holds encoder and examples."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as fresh:
-        return {
-            name: {size: fresh.submit(peak, size, through_encoder).result() for size in sizes}
-            for name, through_encoder in (("head, 150 classes", False), ("FiLM through MiniLM", True))
-        }
+        return {size: fresh.submit(peak, size, through_encoder).result() for size in sizes}
 
 
 def peak(size: int, through_encoder: bool) -> float:
@@ -248,7 +245,7 @@ def _resident_peak() -> float:
 # --- sums by label
 
 
-def sums_contest() -> Contest:
+def sums_contest() -> Peers:
     """Seconds per gigabyte of features."""
     n, classes = 200_000, 150
     x = _features(n)

@@ -1,0 +1,180 @@
+"""A head on features, FiLM through MiniLM, what a step holds in memory, and sums by label; see `training`."""
+
+from collections.abc import Callable
+from functools import partial
+
+from contests import Contest, Costs, Family, Peers, in_turn
+
+PLAIN = "plain training, not private"
+
+
+def families() -> list[Family]:
+    """Returns the families of training and of sums."""
+    return [
+        Family(
+            name="head",
+            title="A head on features",
+            words="""
+One step of Adam on 384 cached features. Opacus and plain training draw a batch of fixed size and noise that is not
+secure; ours draws a Poisson batch by exact coins and exact noise from a secure source, and adds clipped gradients up
+exactly.
+""",
+            contests=_heads,
+        ),
+        Family(
+            name="parts",
+            title="Where a step of the head goes",
+            words="""
+Parts of one step, as a share of it. They are measured alone, with what they need in the cache; what they leave of a
+step is softmax, norms, clipping, casts and waiting for memory.
+""",
+            contests=_parts,
+        ),
+        Family(
+            name="film",
+            title="FiLM through MiniLM",
+            words="""
+One step on made-up short texts, 15 classes. Peers see texts of one length at a time, up to 16 as ours unless said
+otherwise, without rows that fill a micro-batch up. An example's gradient of ours has the same bits whatever else is in
+the batch. bfloat16 is off by default: a processor without it is far slower.
+""",
+            contests=_films,
+        ),
+        Family(
+            name="step-memory",
+            title="Memory of a step",
+            words="""
+What one step adds at its peak to a process that already holds encoder and examples, by logical batch. A ratio near 1
+means that a batch of 4,096 needs no more than a smaller one.
+""",
+            contests=_memory,
+        ),
+        Family(
+            name="sums",
+            title="Sums by label",
+            words="""
+What `Cosine` does with a task: normalise each row, snap it to the grid, and add it to its label in integers. Beside it
+a copy of the same memory, which is the least that anything that reads all features can take.
+""",
+            contests=_sums,
+        ),
+    ]
+
+
+def _turns(make: Callable[[], Peers]) -> Callable[[int], Costs]:
+    """Returns what plays peers that are made when they are needed, on one thread of torch."""
+
+    def play(rounds: int) -> Costs:
+        import torch
+
+        torch.set_num_threads(1)
+        return in_turn(make(), rounds)
+
+    return play
+
+
+def _heads() -> list[Contest]:
+    def peers(classes: int, batch: int) -> Peers:
+        import training
+
+        return training.head_contest(classes, batch)
+
+    goals = {PLAIN: 0.85, "Opacus ghost clipping": 1.4, "Opacus default": 40.0}
+    return [
+        Contest(
+            name=f"head/{classes}-classes-{batch}",
+            title=f"Head, {classes} classes, batch {batch:,}, per step",
+            play=_turns(partial(peers, classes, batch)),
+            goals=goals,
+        )
+        for classes in (15, 150)
+        for batch in (256, 1024)
+    ]
+
+
+def _parts() -> list[Contest]:
+    def peers(batch: int) -> Peers:
+        import training
+
+        return training.parts_of_a_step(150, batch)
+
+    return [
+        Contest(
+            name=f"parts/{batch}",
+            title=f"Head, 150 classes, batch {batch:,}",
+            play=_turns(partial(peers, batch)),
+            compared=False,
+        )
+        for batch in (256, 1024)
+    ]
+
+
+def _films() -> list[Contest]:
+    def peers(batch: int) -> Peers:
+        import training
+
+        return training.film_contest(batch)
+
+    def in_bf16() -> Peers:
+        import training
+
+        return training.bf16_contest()
+
+    goals = {PLAIN: 0.95} | {f"Opacus {mode}": 1.0 for mode in ("ghost clipping", "default", "functorch")}
+    return [
+        *(
+            Contest(
+                name=f"film/{batch}",
+                title=f"FiLM, batch {batch:,}, per example",
+                play=_turns(partial(peers, batch)),
+                rounds=rounds,
+                goals=goals,
+            )
+            for batch, rounds in ((256, 3), (1024, 2))
+        ),
+        Contest(
+            name="film/bfloat16",
+            title="FiLM, 8 texts, per example",
+            play=_turns(in_bf16),
+            rounds=1,
+            compared=False,
+        ),
+    ]
+
+
+def _memory() -> list[Contest]:
+    def play(through_encoder: bool, rounds: int) -> Costs:
+        import training
+
+        found = training.peaks((4096, 1024, 64), through_encoder)
+        return {f"batch {size:,}": [mib] for size, mib in found.items()}
+
+    return [
+        Contest(
+            name=f"step-memory/{name}",
+            title=f"Peak memory that a step adds, {words}",
+            play=partial(play, through_encoder),
+            rounds=1,
+            unit="MiB",
+        )
+        for name, words, through_encoder in (
+            ("head", "head with 150 classes", False),
+            ("film", "FiLM through MiniLM", True),
+        )
+    ]
+
+
+def _sums() -> list[Contest]:
+    def peers() -> Peers:
+        import training
+
+        return training.sums_contest()
+
+    return [
+        Contest(
+            name="sums/copy",
+            title="Features by label, per gigabyte",
+            play=_turns(peers),
+            goals={"copy of the same array": 0.5},
+        )
+    ]
