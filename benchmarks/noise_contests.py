@@ -167,8 +167,9 @@ def _calibrators(epsilon: float, rate: float, steps: int, found: dict[str, float
             step = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise))
             return dp_accounting.SelfComposedDpEvent(step, steps)
 
+        near = dp_accounting.ExplicitBracketInterval(found["reticent"] / 1.5, found["reticent"] * 1.5)  # a good start
         found["dp-accounting PLD"] = dp_accounting.calibrate_dp_mechanism(
-            PLDAccountant, event, epsilon, 1e-5, dp_accounting.ExplicitBracketInterval(0.5, 12.0), tol=1e-4
+            PLDAccountant, event, epsilon, 1e-5, near, tol=1e-4
         )
 
     return {

@@ -54,7 +54,7 @@ def table(rows: Sequence[Row]) -> str:
     """Returns one contest as a plain table of at most 80 columns."""
     made = Table(title=rows[0].title, box=box.SIMPLE_HEAD, width=WIDTH, title_justify="left")
     made.add_column("", ratio=1)
-    for heading in ("part" if rows[0].unit == "" else _heading(rows[0]), "ratio", "goal"):
+    for heading in ({"s": "time", "": "value"}.get(rows[0].unit, "size"), "ratio", "goal"):
         made.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         made.add_row(row.peer, amount(row.cost, row.unit), f"{row.ratio:.2f}", _goal(row))
@@ -76,10 +76,6 @@ def amount(value: float, unit: str) -> str:
         if abs(value) * scale >= 1:
             return f"{value * scale:.3g} {name}" if value * scale < 1000 else f"{value * scale:,.0f} {name}"
     return f"{value * 1e9:.3g} ns"
-
-
-def _heading(row: Row) -> str:
-    return "time" if row.unit == "s" else "size"
 
 
 def _goal(row: Row) -> str:

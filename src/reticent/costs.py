@@ -1,0 +1,250 @@
+"""What a stream costs in time, memory and disk, from public sizes alone: a small model with measured speeds.
+
+Every term is a size times a speed. What is linear by construction is said in docs/scaling.md, beside what was measured;
+`reticent plan --rows 1e8 --width 768 --labels 1e6 --tasks 60 --workers 16` prints it.
+"""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from reticent import errors
+
+File = Literal["parquet", "csv", "npz"]
+FILES: tuple[File, ...] = ("parquet", "csv", "npz")
+FACTOR = 2.0
+"""Learning and predicting were within this factor of the model, both ways, in all runs of docs/scaling.md."""
+
+_ALL_KEPT, _KEPT = 2_000, 1_300  # `released.standing`, `gate.sparse`: up to here all, else so many of noise alone
+_CELL = 4  # bytes of a float32
+_CSV_CELL = 10  # bytes of a number as text, with its comma
+_PART = 1 << 27  # bytes that a worker gets at a time
+_BATCH = 1 << 24  # bytes of rows in memory at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speeds:
+    """Seconds of one processor for one unit of work, bytes of one process, and where they were measured.
+
+    Args:
+        parquet: Reading a cell of a Parquet file.
+        csv: Reading a cell of a CSV file.
+        npz: Reading a cell of an NPZ file.
+        cell: Normalising a cell, snapping it to the grid and adding it up.
+        row: Looking at the label of a row.
+        noise: One draw of exact Gaussian noise.
+        publish: Writing a cell of a release, and reading it again.
+        task: Anything else of a task: the spend, the ledger, the manifest, the card.
+        start: Importing and compiling, once in each process.
+        combine: Combining one cell of the sums of a label in a task, when a model first predicts.
+        product: Multiplying a cell of a row with one of a label.
+        text: Encoding a short text by MiniLM.
+        ray_start: Starting Ray and its workers, wall-clock.
+        ray_part: Giving a part to a worker and taking its answer.
+        network: Moving a byte between machines: an assumption, 10 gigabits a second.
+        base: Bytes of a process that has imported everything.
+        measured: When and on what.
+    """
+
+    parquet: float = 1.0e-9
+    csv: float = 60e-9
+    npz: float = 0.5e-9
+    cell: float = 1.2e-9
+    row: float = 1.0e-6
+    noise: float = 6.0e-9
+    publish: float = 4.0e-9
+    task: float = 0.03
+    start: float = 3.0
+    combine: float = 40e-9
+    product: float = 0.05e-9
+    text: float = 8e-3
+    ray_start: float = 6.0
+    ray_part: float = 0.9e-3
+    network: float = 0.8e-9
+    base: float = 300e6
+    measured: str = "2026-11-17, one thread of a server processor of 2 cores"
+
+
+MEASURED = Speeds()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """A stream by its public sizes.
+
+    Args:
+        rows: Of all tasks together.
+        width: Features of a row.
+        labels: Of the public label space, or that may be released in all.
+        live_labels: Labels with examples in one task; by default the labels are shared out among the tasks.
+        tasks: Of equal size.
+        workers: Processes on one or more machines, each with a processor of its own.
+        file: What rows are read from.
+        texts: Whether rows are short texts, which an encoder turns into features first.
+
+    Example:
+        >>> Workload(rows=10**8, width=768, labels=10**6, tasks=60).live
+        16667
+    """
+
+    rows: int
+    width: int = 384
+    labels: int = 100
+    live_labels: int | None = None
+    tasks: int = 1
+    workers: int = 1
+    file: File = "parquet"
+    texts: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "width", "labels", "tasks", "workers"):
+            errors.whole(name, getattr(self, name), at_least=1)
+        if self.live_labels is not None:
+            errors.whole("live_labels", self.live_labels, at_least=1)
+            if self.live_labels > self.labels:
+                raise errors.InvalidValue(f"Expected live_labels <= labels, got {self.live_labels} > {self.labels}.")
+        if self.file not in FILES:
+            raise errors.InvalidValue(f"Expected a file out of {', '.join(FILES)}; got {self.file}.")
+
+    @property
+    def live(self) -> int:
+        """Labels with examples in one task."""
+        shared = math.ceil(self.labels / self.tasks) if self.live_labels is None else self.live_labels
+        return min(shared, math.ceil(self.rows / self.tasks))
+
+    def kept(self, task: int) -> int:
+        """Labels in the release of a task, at most.
+
+        All of a small space. Of a large one those that ever had examples, if all of them stand out, and some of noise.
+        """
+        if self.labels <= _ALL_KEPT:
+            return self.labels
+        return min(self.labels, self.live * task + _KEPT)
+
+    @property
+    def blocks(self) -> int:
+        """Labels of all releases together, each as often as it is there."""
+        return sum(map(self.kept, range(1, self.tasks + 1)))
+
+    @property
+    def learned(self) -> int:
+        """Labels that a prediction is compared with, at most."""
+        return self.labels if self.labels <= _ALL_KEPT else min(self.labels, self.live * self.tasks)
+
+    @property
+    def cells(self) -> int:
+        """Features of all rows."""
+        return self.rows * self.width
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What a workload costs. Seconds of waiting unless said otherwise; bytes.
+
+    Args:
+        workload: What was asked for.
+        learn: Seconds by part, for all tasks together.
+        predict: Seconds by part, for as many rows as were learned.
+        memory: Peak bytes of a worker, of the process that draws noise, and of one that predicts.
+        disk: Bytes of the input, of the last release and of the model.
+        cluster: Parts, bytes that workers send, and processor hours of learning.
+        speeds: What it was computed with.
+    """
+
+    workload: Workload
+    learn: dict[str, float]
+    predict: dict[str, float]
+    memory: dict[str, float]
+    disk: dict[str, float]
+    cluster: dict[str, float]
+    speeds: Speeds
+
+    @property
+    def learn_total(self) -> float:
+        """Seconds to learn all tasks."""
+        return math.fsum(self.learn.values())
+
+    @property
+    def predict_total(self) -> float:
+        """Seconds to predict as many rows as were learned."""
+        return math.fsum(self.predict.values())
+
+    def json(self) -> dict[str, Any]:
+        """Returns the costs as plain JSON values."""
+        facts = dataclasses.asdict(self)
+        for name, total in (("learn", self.learn_total), ("predict", self.predict_total)):
+            facts[f"{name}_seconds"] = {**facts.pop(name), "total": total}
+        for name in ("memory", "disk"):
+            facts[f"{name}_bytes"] = facts.pop(name)
+        workload = facts["workload"]
+        workload["live_labels"] = self.workload.live
+        return {**facts, "within_a_factor_of": FACTOR}
+
+
+def costs(work: Workload, speeds: Speeds = MEASURED) -> Costs:
+    """Returns what a workload costs, from sizes and speeds alone.
+
+    >>> one, sixteen = (costs(Workload(rows=10**8, width=768, workers=n)) for n in (1, 16))
+    >>> one.learn["reading"] == 16 * sixteen.learn["reading"]
+    True
+    """
+    bytes_in = _bytes_of(work)
+    parts = work.tasks * math.ceil(bytes_in / work.tasks / _PART)
+    busy = min(work.workers, max(1, parts // work.tasks))  # a task with fewer parts than workers leaves some idle
+    sums = work.live * work.width
+    drawn = work.blocks * work.width
+    spread = work.workers > 1
+    sent = 8.0 * sums * work.tasks * busy if spread else 0.0
+    encode = work.rows * speeds.text if work.texts else 0.0
+    read = work.cells * {"parquet": speeds.parquet, "csv": speeds.csv, "npz": speeds.npz}[work.file]
+    if work.texts:
+        read = work.rows * 20 * speeds.csv  # a text is about as long as so many numbers
+    shared = {
+        "encoding": encode,
+        "reading": read,
+        "sums": work.cells * speeds.cell,
+        "labels": work.rows * speeds.row,
+    }
+    learn = {name: seconds / busy for name, seconds in shared.items() if seconds or name != "encoding"} | {
+        "noise": drawn * speeds.noise,
+        "publishing": drawn * speeds.publish + work.tasks * speeds.task,
+        "start": speeds.start,
+        "cluster": speeds.ray_start + parts * speeds.ray_part / busy + sent * speeds.network if spread else 0.0,
+    }
+    predict = {
+        "start": speeds.start + drawn * speeds.publish,
+        "combining": work.learned * work.tasks * work.width * speeds.combine,
+        "encoding": encode,
+        "reading": read,
+        "scoring": work.cells * work.learned * speeds.product + work.rows * speeds.row,
+    }
+    if not work.texts:
+        del predict["encoding"]
+    accumulators = 16.0 * sums  # integers, and the kernel's own sums of a batch
+    release = float(_CELL * work.kept(work.tasks) * work.width)
+    model = _CELL * drawn + 20_000.0 * work.tasks + 20.0 * work.labels
+    return Costs(
+        workload=work,
+        learn=learn,
+        predict=predict,
+        memory={
+            "worker": speeds.base + 6 * _BATCH + accumulators,
+            "driver": speeds.base + accumulators + 4 * release + 200.0 * work.labels,
+            "predicting": speeds.base + 6 * _BATCH + 8.0 * work.learned * work.tasks * work.width,
+        },
+        disk={"input": float(bytes_in), "release": release, "model": model},
+        cluster={
+            "workers": work.workers,
+            "parts": parts,
+            "bytes_to_driver": sent,
+            "processor_hours": (math.fsum(shared.values()) + learn["noise"] + learn["publishing"]) / 3600,
+        },
+        speeds=speeds,
+    )
+
+
+def _bytes_of(work: Workload) -> int:
+    if work.texts:
+        return work.rows * 60
+    return work.cells * (_CSV_CELL if work.file == "csv" else _CELL) + work.rows * 8
