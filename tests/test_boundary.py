@@ -300,9 +300,7 @@ atexit.register(lambda: print(json.dumps(sorted(sys.modules))))
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-HEAVY = set(
-    ["scipy", "sklearn", "mpmath", "numba", "torch", "transformers", "dp_accounting", "matplotlib", "pandas", "pyarrow"]
-)
+HEAVY = {"scipy", "sklearn", "mpmath", "numba", "torch", "transformers", "dp_accounting", "matplotlib", "pyarrow"}
 
 
 def test_importing_reticent_is_light():
