@@ -7,6 +7,7 @@ loaded through them, and a signature may name a type of a higher room.
 """
 
 import ast
+import importlib
 import json
 import subprocess
 import sys
@@ -73,12 +74,12 @@ class Tree:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     def _public(self) -> dict[str, str]:
-        """Where each name of the package lives: names imported at once, and those in its table `_LATER`."""
+        """Where each name of the package lives: names imported at once, and those in its tables."""
         places: dict[str, str] = {}
         for node in ast.parse(self.files["reticent"].read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("reticent."):
                 places |= {alias.asname or alias.name: node.module for alias in node.names}
-            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_LATER":
+            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("_LATER", "_MODULES"):
                 places |= ast.literal_eval(node.value)
         return places
 
@@ -299,12 +300,35 @@ atexit.register(lambda: print(json.dumps(sorted(sys.modules))))
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
+HEAVY = {"scipy", "sklearn", "mpmath", "numba", "torch", "transformers", "dp_accounting", "matplotlib", "pyarrow"}
+
+
 def test_importing_reticent_is_light():
     loaded = loaded_by("import reticent")
-    assert "reticent.privacy.planning" in loaded
-    for heavy in ("torch", "transformers", "sklearn", "dp_accounting", "matplotlib", "pandas", "diffprivlib"):
-        assert heavy not in loaded
+    assert loaded & set(TREE.files) == {"reticent"}
+    assert not loaded & (HEAVY | {"numpy"})
+
+
+@pytest.mark.parametrize("words", [["--help"], ["predict", "--help"], ["plan", "--help"], ["--version"]], ids=" ".join)
+def test_help_is_light(words):
+    loaded = loaded_by("from reticent.cli import main; main()", *words)
+    assert "reticent.cli" in loaded
+    assert not loaded & HEAVY
+
+
+def test_planning_and_reading_labels_load_no_room_that_learns():
+    loaded = loaded_by("import reticent; [getattr(reticent, name) for name in ('plan', 'Memory', 'LabelSpace')]")
     assert {TREE.room(name) for name in loaded & set(TREE.files)} <= {"numerics", "values", "encoders"}
+
+
+def test_every_public_name_is_listed_and_found_where_the_table_says():
+    assert set(rt.__all__) <= set(dir(rt))
+    assert set(rt.__all__) - {"__version__"} == {*rt._LATER, *rt._MODULES}
+    for name, module in rt._LATER.items():
+        assert getattr(rt, name) is getattr(importlib.import_module(module), name)
+    assert all(getattr(rt, name) is importlib.import_module(module) for name, module in rt._MODULES.items())
+    with pytest.raises(AttributeError, match="has no attribute 'Learner'"):
+        rt.Learner  # noqa: B018
 
 
 @pytest.fixture

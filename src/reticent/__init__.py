@@ -3,26 +3,26 @@
 Classifiers trained on a stream of sensitive tasks with differential privacy, whose label set does not leak either.
 """
 
-from importlib.metadata import version
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from reticent import encoders
-from reticent.budget import Adjacency, Budget
-from reticent.errors import BudgetExceeded, LedgerError, ReticentError
-from reticent.labels import UNKNOWN, LabelSpace, Taxonomy
-from reticent.memory import Memory
-from reticent.policies import PublicLabels, ReleasedLabels
-from reticent.privacy.planning import Plan, plan
-
 if TYPE_CHECKING:
+    from reticent import encoders
+    from reticent.budget import Adjacency, Budget
     from reticent.classifier import ContinualClassifier
+    from reticent.errors import BudgetExceeded, LedgerError, ReticentError
     from reticent.lab.compare import compare
+    from reticent.labels import UNKNOWN, LabelSpace, Taxonomy
     from reticent.loading import load
+    from reticent.memory import Memory
+    from reticent.policies import PublicLabels, ReleasedLabels
+    from reticent.privacy.planning import Plan, plan
     from reticent.sensitive.learners.cosine import Cosine
     from reticent.sensitive.learners.peft import PeftEnsemble
     from reticent.sensitive.tuning import tune
 
-__version__ = version("reticent")
+    __version__: str
+
 __all__ = [
     "UNKNOWN",
     "Adjacency",
@@ -47,20 +47,41 @@ __all__ = [
     "tune",
 ]
 
-# Imported when first used: planning needs no scikit-learn, and predicting needs no gate.
+# Where each name lives, and where those that are modules do. All are imported when first used: one who plans needs no
+# scikit-learn, one who predicts no gate, and one who asks for --help no SciPy.
 _LATER = {
+    "Adjacency": "reticent.budget",
+    "Budget": "reticent.budget",
+    "BudgetExceeded": "reticent.errors",
     "ContinualClassifier": "reticent.classifier",
+    "Cosine": "reticent.sensitive.learners.cosine",
+    "LabelSpace": "reticent.labels",
+    "LedgerError": "reticent.errors",
+    "Memory": "reticent.memory",
+    "PeftEnsemble": "reticent.sensitive.learners.peft",
+    "Plan": "reticent.privacy.planning",
+    "PublicLabels": "reticent.policies",
+    "ReleasedLabels": "reticent.policies",
+    "ReticentError": "reticent.errors",
+    "Taxonomy": "reticent.labels",
+    "UNKNOWN": "reticent.labels",
     "compare": "reticent.lab.compare",
     "load": "reticent.loading",
-    "Cosine": "reticent.sensitive.learners.cosine",
-    "PeftEnsemble": "reticent.sensitive.learners.peft",
+    "plan": "reticent.privacy.planning",
     "tune": "reticent.sensitive.tuning",
 }
+_MODULES = {"encoders": "reticent.encoders"}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("reticent")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     if name not in _LATER:
         raise AttributeError(f"module 'reticent' has no attribute {name!r}")
-    from importlib import import_module
-
     return getattr(import_module(_LATER[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -19,6 +19,10 @@ def test_joint_release_of_500_costs_next_to_nothing():
     assert less.classes[0].release_probability < 0.999  # it was the smallest
 
 
+def test_every_mechanism_has_a_name_that_help_can_list():
+    assert (planning.JOINT_GAUSSIAN, *planning.BY_SHARE) == planning.MECHANISMS
+
+
 @pytest.mark.parametrize("mechanism", planning.MECHANISMS)
 def test_plan_keys_are_the_contract(mechanism):
     facts = plan(BUDGET, mechanism=mechanism, class_sizes=[100, 500]).json()

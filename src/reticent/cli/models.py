@@ -28,7 +28,6 @@ from reticent.cli.options import (
     Text,
     starting_with,
 )
-from reticent.released.settings import PERSON
 
 
 def _encoders() -> list[str]:
@@ -100,6 +99,7 @@ def init(
     from reticent.label_names import read_names
     from reticent.labels import Taxonomy
     from reticent.policies import PublicLabels, ReleasedLabels
+    from reticent.released.settings import PERSON
 
     if labels is not None and (released or class_size is not None):
         raise errors.InvalidValue(

@@ -2,15 +2,16 @@
 
 import textwrap
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from reticent import errors
 from reticent.budget import Adjacency, Budget
-from reticent.policies import Policy, ReleasedLabels
 from reticent.privacy.rounding import exact, rounded_up
-from reticent.released.settings import PERSON
+
+if TYPE_CHECKING:
+    from reticent.policies import Policy
 
 Person = Annotated[
     str | None, typer.Option("--person", "--unit", help="Column that says whose example each row is; or:")
@@ -44,6 +45,8 @@ def said(person: str | None, each_row_is_a_person: bool, settings: Mapping[str, 
 
     Refuses private data while nobody has said whose the rows are: what one person loses means nothing then.
     """
+    from reticent.released.settings import PERSON
+
     if person is None and not each_row_is_a_person and PERSON in settings:
         stored: str | None = settings[PERSON]
         return stored
@@ -60,8 +63,10 @@ def folded(sentence: str) -> str:
     return textwrap.fill(sentence, _WIDTH, break_on_hyphens=False)
 
 
-def say_sizes(policy: Policy, budget: Budget, *, remembers: bool) -> None:
+def say_sizes(policy: "Policy", budget: Budget, *, remembers: bool) -> None:
     """Says which classes will be released before anything is spent; beside the output, for it is no result."""
+    from reticent.policies import ReleasedLabels
+
     if isinstance(policy, ReleasedLabels):
         gather = "New labels gather evidence over tasks; `reticent plan --memory` shows when they become known."
         typer.echo(folded(gather if remembers else policy.expectation(budget)), err=True)

@@ -12,13 +12,12 @@ from reticent.budget import Budget
 from reticent.cli import person_options
 from reticent.cli.inputs import memory_of
 from reticent.cli.options import AsJson, Horizon, Plot, Recurring, TaskSize, console, starting_with, tell
-from reticent.privacy import planning
-from reticent.privacy.backwards import CHANCE, budget_to_release
-from reticent.privacy.count_weights import default_count_weight
+from reticent.privacy.mechanism_names import DEFAULT_SHARE, JOINT_GAUSSIAN, MECHANISMS
 from reticent.privacy.rounding import exact
 
 if TYPE_CHECKING:
     from reticent.privacy.expected import Expected
+    from reticent.privacy.planning import Plan
 
 STANDARD_OUTPUT = Path("-")
 _ABOUT_GUESSES = (
@@ -56,13 +55,13 @@ def plan(
     mechanism: Annotated[
         str,
         typer.Option(
-            help=f"What --json and --plot show: {', '.join(planning.MECHANISMS)}.",
-            autocompletion=starting_with(lambda: planning.MECHANISMS),
+            help=f"What --json and --plot show: {', '.join(MECHANISMS)}.",
+            autocompletion=starting_with(lambda: MECHANISMS),
         ),
-    ] = planning.JOINT_GAUSSIAN,
+    ] = JOINT_GAUSSIAN,
     share: Annotated[
         str, typer.Option(help="Part of epsilon and delta for the labels, or auto (all but joint-gaussian).")
-    ] = str(planning.DEFAULT_SHARE),
+    ] = str(DEFAULT_SHARE),
     count_weight: Annotated[
         float | None, typer.Option(help="c^2 of the joint Gaussian; by default chosen for the class sizes.")
     ] = None,
@@ -94,6 +93,10 @@ def plan(
     Example: `reticent plan --epsilon 1 --delta 1e-5 --class-size 100 --tasks 12` or
     `reticent plan --release 50 --class-size 40 --tasks 12 --like clinc150`
     """
+    from reticent.privacy import planning
+    from reticent.privacy.backwards import CHANCE
+    from reticent.privacy.count_weights import default_count_weight
+
     if (epsilon is None) == (release is None):
         raise errors.InvalidValue("Expected --epsilon E, or --release N to find it.")
     if chance is not None and release is None:
@@ -137,7 +140,7 @@ def plan(
         return
     from reticent.report.terminal import expected_table, plan_notes, plan_tables, training_table
 
-    plans = [planning.plan(budget, mechanism=name, **settings) for name in planning.MECHANISMS]
+    plans = [planning.plan(budget, mechanism=name, **settings) for name in MECHANISMS]
     terminal = console()
     if release is not None:
         found = f"Classes of {release} are released with probability {wanted:g} from epsilon {exact(budget.epsilon)} on"
@@ -171,6 +174,8 @@ def _shapes() -> tuple[str, ...]:
 def _backwards(
     budget: Budget, release: int, chance: float, mechanism: str, share: float | Literal["auto"], weight: float | None
 ) -> Budget:
+    from reticent.privacy.backwards import budget_to_release
+
     if share == "auto":
         raise errors.InvalidValue("Expected a number for --share with --release: auto is found from epsilon.")
     return budget_to_release(budget, release, chance=chance, mechanism=mechanism, share=share, count_weight=weight)
@@ -180,7 +185,7 @@ def _guesses(
     budget: Budget, like: str, size: int, mechanism: str, share: float | Literal["auto"], weight: float | None
 ) -> "list[Expected]":
     """Returns the accuracy to expect at some epsilons and at the budget's."""
-    from reticent.privacy import expected
+    from reticent.privacy import expected, planning
 
     curve = expected.like(like)
     budgets = [dataclasses.replace(budget, epsilon=e) for e in sorted({*expected.EPSILONS, budget.epsilon})]
@@ -223,7 +228,7 @@ def _write_page(path: Path, budget: Budget, *, size: int, tasks: int, like: str 
         raise errors.InvalidValue(f"Cannot write {path}: {error.strerror}.") from error
 
 
-def _plot_plan(path: Path, budget: Budget, chosen: planning.Plan) -> None:
+def _plot_plan(path: Path, budget: Budget, chosen: "Plan") -> None:
     from reticent.report import figures, picture
 
     picture.check_path(path)

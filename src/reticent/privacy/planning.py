@@ -12,16 +12,16 @@ from reticent import errors
 from reticent.budget import Adjacency, Budget
 from reticent.privacy import accounting, events, selection
 from reticent.privacy.count_weights import default_count_weight, expected_accuracy
+from reticent.privacy.mechanism_names import DEFAULT_SHARE as DEFAULT_SHARE
+from reticent.privacy.mechanism_names import JOINT_GAUSSIAN as JOINT_GAUSSIAN
+from reticent.privacy.mechanism_names import MECHANISMS as MECHANISMS
 
-DEFAULT_SHARE = 0.1
 DEFAULT_SIZES = (10, 20, 50, 100, 200, 500, 1000)
 SURE = 0.999
 # Ratio of class size to the noise on a sum from which a trained head beats sums; see `training_plan`.
 TRAINING_PAYS = 300.0
 
-JOINT_GAUSSIAN = "joint-gaussian"
 BY_SHARE = {row.name: row.event for row in selection.TABLE}
-MECHANISMS = (JOINT_GAUSSIAN, *BY_SHARE)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, overload
 
 from reticent import errors
-from reticent.privacy import events
+from reticent.privacy import events, mechanism_names
 from reticent.privacy.selection.gaussian_counts import GaussianLaw
 from reticent.privacy.selection.laplace import LaplaceLaw
 from reticent.privacy.selection.laws import CountLaw, Law
@@ -30,9 +30,9 @@ class Row(NamedTuple):
 
 
 TABLE = (
-    Row("optimal", events.OptimalSelection, OptimalLaw),
-    Row("truncated-geometric", events.TruncatedGeometric, TruncatedGeometricLaw),
-    Row("laplace", events.LaplaceThreshold, LaplaceLaw),
+    Row(mechanism_names.OPTIMAL, events.OptimalSelection, OptimalLaw),
+    Row(mechanism_names.TRUNCATED_GEOMETRIC, events.TruncatedGeometric, TruncatedGeometricLaw),
+    Row(mechanism_names.LAPLACE, events.LaplaceThreshold, LaplaceLaw),
 )
 
 
