@@ -25,7 +25,7 @@ from reticent.gate.noise import NoiseSource
 from reticent.policies import PublicLabels
 from reticent.readers import Columns, open_source
 
-ROWS, NARROW, WIDE, LABELS, TASKS, REPEATS = 40_000, 8, 392, 100, 5, 3
+ROWS, NARROW, WIDE, LABELS, MANY, TASKS, REPEATS = 40_000, 8, 392, 100, 1_000, 4, 3
 
 
 def measure(*, texts: bool = False) -> Speeds:
@@ -36,7 +36,7 @@ def measure(*, texts: bool = False) -> Speeds:
     narrow = _seconds(lambda: _learned(ROWS, NARROW, LABELS))
     wide = _seconds(lambda: _learned(ROWS, WIDE, LABELS))
     noise = _seconds(lambda: draw.rounded_gaussian(2.0**22, 1 << 20)) / (1 << 20)
-    many = _seconds(lambda: _learned(10, WIDE, 2_000)) - task - 2_000 * WIDE * noise
+    many = _seconds(lambda: _learned(10, WIDE, MANY)) - task - MANY * WIDE * noise
     row = _positive(narrow - task) / ROWS
     combine, product = _prediction()
     with tempfile.TemporaryDirectory() as folder:
@@ -47,7 +47,7 @@ def measure(*, texts: bool = False) -> Speeds:
         cell=_positive(wide - narrow) / (ROWS * (WIDE - NARROW)),
         row=row,
         noise=noise,
-        publish=_positive(many) / (2_000 * WIDE),
+        publish=_positive(many) / (MANY * WIDE),
         task=task,
         combine=combine,
         product=product,
@@ -93,23 +93,17 @@ def _learned(rows: int, width: int, labels: int, tasks: int = 1) -> ContinualCla
 def _prediction() -> tuple[float, float]:
     """Returns the seconds to combine a cell of sums, and to multiply two cells."""
     x, _ = _made(ROWS, WIDE, LABELS)
-    first, scored = [], []
-    for _ in range(REPEATS):
-        model = _learned(1_000, WIDE, 2_000, TASKS)
-        start = time.process_time()
-        model.predict(x[:1])
-        first.append(time.process_time() - start)
-        few = min(len(x), 2_000)
-        start = time.process_time()
-        model.predict(x[:few])
-        scored.append((time.process_time() - start) / few)
-    cells = 2_000 * WIDE
-    return statistics.median(first) / (cells * TASKS), statistics.median(scored) / cells
+    model = _learned(1_000, WIDE, MANY, TASKS)
+    start = time.process_time()
+    model.predict(x[:1])
+    first = time.process_time() - start
+    scored = _seconds(lambda: model.predict(x[:4_000])) / 4_000
+    return first / (MANY * WIDE * TASKS), scored / (MANY * WIDE)
 
 
 def _reading(folder: Path) -> dict[str, float]:
     """Returns the seconds to read a cell of each kind of file; a kind that cannot be read here keeps its speed."""
-    rows = ROWS // 10
+    rows = ROWS // 20
     x, y = _made(rows, WIDE, LABELS)
     names = [f"f{i}" for i in range(WIDE)]
     csv, npz, parquet = (folder / f"rows.{ending}" for ending in ("csv", "npz", "parquet"))
