@@ -12,8 +12,9 @@ from reticent.gate import grid, label_sums
 from reticent.gate.gate import Gate, Permit
 from reticent.gate.mechanisms import GaussianSum, JointGaussian, SelectLabels
 from reticent.gate.sparse import ALL_KEPT, SparseGaussian, SparseSums, kept_share
+from reticent.gate.sparse_joint import SparseJoint, SparseJointSums
 from reticent.labels import Label, LabelSpace
-from reticent.policies import Policy, PublicLabels
+from reticent.policies import Policy, PublicLabels, ReleasedLabels
 from reticent.privacy import events
 from reticent.released import denoise
 from reticent.released.centre import CENTRE, centred, next_centre
@@ -22,11 +23,13 @@ from reticent.released.evidence import by_evidence
 from reticent.released.model import Encode, learned_rows
 from reticent.released.naming import NAMES, Name, Naming, no_names
 from reticent.released.release import Past, Release
-from reticent.released.standing import standing
+from reticent.released.standing import counted_rows, live_rows
 from reticent.released.sums import Sums
 from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.learners.stream_rows import stream_rows
 from reticent.sensitive.task import Task
+
+_NO_LABELS = LabelSpace(())
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,9 @@ class Cosine:
 
     Args:
         combine: How the tasks' sums become one weight vector per label.
-        keep_all: Publish the noisy sums of all public labels, however many; else beyond 2,000 labels only those that
-            stand out from the noise, in this task or by their earlier sums (`released.standing`).
+        keep_all: Publish the noisy sums of all known labels, however many; else beyond 2,000 public labels, also beside
+            released ones, only those that stand out from the noise, in this task or by their earlier sums
+            (`released.standing`), and those that were released.
         centre: Take off what examples have in common, as far as names and earlier releases tell.
 
     Example:
@@ -84,20 +88,27 @@ class Cosine:
         """Releases the noisy sums of known labels, and new labels as the policy says."""
         task = gate.admit(task)
         features = encoded(task.inputs, encoder, past)
-        features, name = self._placed(features, policy, known, encoder, past)
+        sparse = self._is_sparse(policy, known, gate, past)
+        features, name = self._placed(features, policy, known, encoder, past, sparse)
         if gate.memory is not None:
             return stream_rows(features, task, policy, known, gate, gate.memory, past, name)
         if isinstance(policy, PublicLabels):
             gaussian = policy.sums(gate.budget)
-            sparse = _Sparse.after(past, gaussian, len(known), features.shape[1])
+            kept = _Sparse.after(past, gaussian, known, features.shape[1])
             permit = gate.spend(gaussian, task=task.name)
             places = [policy.resolve(label, known) for label in task.labels]
             if self.keep_all:
-                return noisy_sums(features, places, known, LabelSpace(()), gaussian, permit, name=name)
-            return _public(features, places, known, sparse, permit, name)
+                return noisy_sums(features, places, known, _NO_LABELS, gaussian, permit, name=name)
+            return _kept(features, places, known, _NO_LABELS, kept, permit, name)
         if policy.selection is None:
             joint = policy.joint(gate.budget)
-            return _joint(features, task.labels, known, joint, gate.spend(joint, task=task.name), name)
+            if not sparse:
+                return _joint(features, task.labels, known, joint, gate.spend(joint, task=task.name), name)
+            noise = events.Gaussian(
+                noise_multiplier=joint.noise_multiplier, examples_per_person=joint.examples_per_person
+            )
+            kept = _Sparse.after(past, noise, known, features.shape[1])
+            return _sparse_joint(features, task.labels, known, joint, kept, gate.spend(joint, task=task.name), name)
         chosen, gaussian = policy.selection_and_sums(gate.budget)
         permit = gate.spend(events.compose(chosen, gaussian), task=task.name)
         counts = label_sums.count_by_label(task.labels)
@@ -105,8 +116,17 @@ class Cosine:
             counts = {label: n for label, n in counts.items() if label not in known}
         released = permit.draw(SelectLabels(chosen), counts)
         new = LabelSpace(tuple(label for label in released if label not in known), permit.event)
+        if sparse:
+            kept = _Sparse.after(past, gaussian, known, features.shape[1], new)
+            return _kept(features, task.labels, known, new, kept, permit, name)
         updated = None if policy.remember else set(released)
         return noisy_sums(features, task.labels, known, new, gaussian, permit, updated=updated, name=name)
+
+    def _is_sparse(self, policy: Policy, known: LabelSpace, gate: Gate, past: Past) -> bool:
+        """Whether more labels may have no examples than publish every block; with memory all rows are published."""
+        if isinstance(policy, ReleasedLabels) and (self.keep_all or not (policy.selection is None or policy.remember)):
+            return False
+        return gate.memory is None and len(known) - len(counted_rows(past, known)) > ALL_KEPT
 
     def _placed(
         self,
@@ -115,6 +135,7 @@ class Cosine:
         known: LabelSpace,
         encoder: Encode | None,
         past: Past,
+        sparse: bool,
     ) -> tuple[npt.NDArray[Any], Name]:
         """Returns features as seen from the centre of this task, and what its release holds of names and centre.
 
@@ -125,7 +146,7 @@ class Cosine:
         width = features.shape[1]
         if self.combine is by_evidence:  # no other reads names
             name = Naming.of_known(policy, encoder, known, past, width=width).arrays
-        if not self.centre or (isinstance(policy, PublicLabels) and len(known) > ALL_KEPT):
+        if not self.centre or sparse:
             return features, name  # of huge spaces, what examples have in common tells which labels have any
         learned = [release for release in past if "sums" in release.parameters]
         first = name(known, learned_rows(past)).get(NAMES, np.zeros((0, width)))
@@ -135,7 +156,7 @@ class Cosine:
 
 @dataclass(frozen=True)
 class _Sparse:
-    """How the sums of public labels are released, from earlier releases alone.
+    """How sums are released where most known labels may have no examples, from earlier releases alone.
 
     Args:
         mechanism: Which blocks are kept.
@@ -147,8 +168,12 @@ class _Sparse:
     direction: Direction | None
 
     @classmethod
-    def after(cls, past: Past, gaussian: events.Gaussian, space: int, width: int) -> "_Sparse":
-        kept = standing(past, space)
+    def after(
+        cls, past: Past, gaussian: events.Gaussian, known: LabelSpace, width: int, new: LabelSpace = _NO_LABELS
+    ) -> "_Sparse":
+        """Returns how the next task is released; blocks of labels that became known in it are kept."""
+        space = len(known) + len(new)
+        kept = np.concatenate([live_rows(past, known), np.arange(len(known), space)])
         with_sums = [release for release in past if "sums" in release.parameters]
         direction = common_direction(with_sums, width) if space > ALL_KEPT else None
         if direction is None:
@@ -156,26 +181,58 @@ class _Sparse:
         half = kept_share(space) / 2
         return cls(SparseGaussian(gaussian, space, kept, share=half, first_share=half), direction)
 
+    def turned(self, rows: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+        """Returns features as the mechanism looks at them, or its sums as features; done twice, nothing has changed."""
+        return rows if self.direction is None else mirrored(rows, self.direction)
 
-def _public(
+
+def _found(labels: Sequence[object], known: LabelSpace) -> tuple[npt.NDArray[np.int64], LabelSpace]:
+    """Returns the places of the known labels that have examples, ascending, and these labels."""
+    rows = np.unique(label_sums.places(labels, known.row))
+    rows = rows[rows >= 0]
+    return rows, LabelSpace(tuple(known.labels[row] for row in rows))
+
+
+def _kept(
     features: npt.NDArray[np.floating],
-    places: Sequence[Label | None],
+    places: Sequence[object],
     known: LabelSpace,
+    new: LabelSpace,
     sparse: _Sparse,
     permit: Permit,
     name: Name,
 ) -> Release:
     """Sums only what has examples; the mechanism draws for all other labels as if they had been summed too."""
-    mechanism, direction = sparse.mechanism, sparse.direction
-    rows = sorted({known.row(place) for place in places if place is not None})
-    found = LabelSpace(tuple(known.labels[row] for row in rows))
-    mine = features if direction is None else mirrored(features, direction)
-    exact = label_sums.sum_by_label(mine, places, known=found, count_weight=0.0)
-    kept = permit.draw(mechanism, SparseSums(np.array(rows, dtype=np.int64), exact.known))
-    sums = kept.sums / grid.SCALE
-    noise = np.full(len(kept.rows), mechanism.event.noise_multiplier)
-    parameters = _parameters(kept.rows, sums if direction is None else mirrored(sums, direction), noise)
-    return permit.release(parameters=parameters | name(known, kept.rows))
+    everything = known.union(new)
+    rows, found = _found(places, everything)
+    exact = label_sums.sum_by_label(sparse.turned(features), places, known=found, count_weight=0.0)
+    kept = permit.draw(sparse.mechanism, SparseSums(rows, exact.known))
+    noise = np.full(len(kept.rows), sparse.mechanism.event.noise_multiplier)
+    parameters = _parameters(kept.rows, sparse.turned(kept.sums / grid.SCALE), noise)
+    return permit.release(labels=new, parameters=parameters | name(everything, kept.rows))
+
+
+def _sparse_joint(
+    features: npt.NDArray[np.floating],
+    labels: Sequence[object],
+    known: LabelSpace,
+    event: events.JointGaussian,
+    sparse: _Sparse,
+    permit: Permit,
+    name: Name,
+) -> Release:
+    """As `_joint`, at a cost that follows the labels that have examples or are followed."""
+    rows, found = _found(labels, known)
+    exact = label_sums.sum_by_label(sparse.turned(features), labels, known=found, count_weight=event.count_weight)
+    drawn = permit.draw(SparseJoint(event, sparse.mechanism), SparseJointSums(rows, exact))
+    weight, new = math.sqrt(1 - event.count_weight), LabelSpace(drawn.new.released, event)
+    sums = np.concatenate([drawn.known.sums / grid.SCALE, drawn.new.vectors / (grid.SCALE * weight)])
+    noise = np.full(len(sums), event.noise_multiplier)
+    noise[len(drawn.known.rows) :] /= weight
+    at = np.concatenate([drawn.known.rows, np.arange(len(known), len(known) + len(new))])
+    return permit.release(
+        labels=new, parameters=_parameters(at, sparse.turned(sums), noise) | name(known.union(new), at)
+    )
 
 
 def _joint(
