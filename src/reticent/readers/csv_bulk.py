@@ -14,6 +14,7 @@ import numpy.typing as npt
 from reticent.numerics.coded import Coded
 from reticent.readers.csv_cells import Layout, Rows, number
 from reticent.readers.csv_lines import MARK
+from reticent.readers.limits import LONGEST_LINE
 
 _MISSING = ["", "NA", "NaN", "nan", "N/A", "NULL", "null", "None"]  # of which Python, too, makes NaN
 _SPECIAL = (b'"', b"\0", MARK)  # a mark at its start would be taken for that of a file
@@ -32,7 +33,7 @@ def plain_lines(
     """
     commas = np.flatnonzero(np.frombuffer(block, np.uint8) == ord(","))
     counts = np.searchsorted(commas, ends) - np.searchsorted(commas, starts)
-    plain = (counts == width - 1) & (ends - starts <= csv.field_size_limit())
+    plain = (counts == width - 1) & (ends - starts <= min(csv.field_size_limit(), LONGEST_LINE))
     if width == 1 or not _is_installed():  # a cell alone may be blank, which is no row
         plain[:] = False
     for special in _SPECIAL:
