@@ -1,0 +1,6 @@
+"""Engines: where the parts of a task are worked on. Speed alone: which engine there is changes no bit of a release."""
+
+from reticent.sensitive.engines.engine import Engine, Part
+from reticent.sensitive.engines.local import Local
+
+__all__ = ["Engine", "Local", "Part"]
