@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.floating]
+_IN_CACHE = 1 << 15  # numbers worked on at a time
 
 
 def squared_norms(rows: Floats) -> Floats:
@@ -67,11 +68,17 @@ def unit_or_zero(features: Floats) -> npt.NDArray[np.float32]:
     >>> unit_or_zero(np.array([[0.0, 2.0], [0.0, 0.0], [np.nan, 1.0]])).tolist()
     [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
     """
-    rows = features.astype(np.float64)
-    lengths = norms(rows)[:, None]
-    usable = np.isfinite(lengths) & (lengths > 0)
-    with np.errstate(all="ignore"):
-        return np.where(usable, rows / np.where(usable, lengths, 1), 0).astype(np.float32)
+    unit = np.zeros(features.shape, np.float32)
+    step = max(1, _IN_CACHE // max(1, features.shape[1]))
+    for part in (slice(start, start + step) for start in range(0, len(features), step)):
+        rows = features[part].astype(np.float64)
+        lengths = norms(rows)[:, None]
+        usable = np.isfinite(lengths) & (lengths > 0)
+        with np.errstate(all="ignore"):
+            rows /= np.where(usable, lengths, 1)
+            rows[~usable[:, 0]] = 0
+            unit[part] = rows
+    return unit
 
 
 def scaled(features: Floats, length: float | None) -> Floats:

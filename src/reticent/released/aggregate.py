@@ -3,7 +3,7 @@
 A model l knows the labels O_l and gives logits f_l(x). Rows of the label space say which labels those are.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,8 @@ class Logits:
 
 
 Aggregate = Callable[[Sequence[Logits], Ints], Floats]
+"""From models and the rows of all labels to scores. An `Ensemble` computes the logits of a model each time that it is
+asked for it, so one that looks at models one after the other needs the memory of one."""
 
 
 def argmax(models: Sequence[Logits], rows: Ints) -> Floats:
@@ -32,11 +34,7 @@ def argmax(models: Sequence[Logits], rows: Ints) -> Floats:
     >>> argmax([one, two], np.array([0, 1])).tolist()
     [[2.0, 3.0]]
     """
-    best = np.full((len(models[0].values), len(rows)), -np.inf, np.float32)
-    for model in models:
-        at = np.searchsorted(rows, model.rows)
-        best[:, at] = np.maximum(best[:, at], model.values)
-    return best
+    return _largest(models, rows)
 
 
 def median(models: Sequence[Logits], rows: Ints) -> Floats:
@@ -46,8 +44,7 @@ def median(models: Sequence[Logits], rows: Ints) -> Floats:
     >>> median([one, two], np.array([0, 1])).tolist()
     [[0.0, 1.0]]
     """
-    shifted = [Logits(m.rows, m.values - np.median(m.values, axis=1, keepdims=True)) for m in models if len(m.rows)]
-    return argmax(shifted or models, rows)
+    return _largest(map(_from_median, models), rows)
 
 
 def entropy(models: Sequence[Logits], rows: Ints) -> Floats:
@@ -58,12 +55,12 @@ def entropy(models: Sequence[Logits], rows: Ints) -> Floats:
     >>> int(entropy([sure, unsure], rows).argmax())
     0
     """
-    models = [model for model in models if len(model.rows)]
-    doubt = np.stack([_entropy(model.values) for model in models]) if models else np.zeros((0, 1))
-    weights = softmax(-doubt, axis=0)
-    scores = np.zeros((len(models[0].values) if models else 0, len(rows)), np.float32)
-    for model, weight in zip(models, weights, strict=True):
-        scores[:, np.searchsorted(rows, model.rows)] += weight[:, None] * model.values
+    doubts = [_entropy(model.values) for model in models if len(model.rows)]
+    scores = np.zeros((len(doubts[0]) if doubts else 0, len(rows)), np.float32)
+    weights = iter(softmax(-np.stack(doubts), axis=0) if doubts else ())
+    for model in models:  # once more: computed again rather than kept
+        if len(model.rows):
+            scores[:, _columns(rows, model.rows)] += next(weights)[:, None] * model.values
     return scores
 
 
@@ -80,6 +77,32 @@ def pooled(models: Sequence[Logits], rows: Ints) -> Floats:
 
 
 AGGREGATES: Mapping[str, Aggregate] = {"argmax": argmax, "median": median, "entropy": entropy, "pooled": pooled}
+
+
+def _largest(models: Iterable[Logits], rows: Ints) -> Floats:
+    """Returns the largest logit of each label; of several models no more than one is held at a time."""
+    best = np.zeros((0, len(rows)), np.float32)
+    for i, model in enumerate(models):
+        if not i:
+            best = np.full((len(model.values), len(rows)), -np.inf, np.float32)
+        at = _columns(rows, model.rows)
+        if isinstance(at, slice):
+            np.maximum(best[:, at], model.values, out=best[:, at])
+        else:
+            best[:, at] = np.maximum(best[:, at], model.values)
+    return best
+
+
+def _from_median(model: Logits) -> Logits:
+    if not len(model.rows):
+        return model
+    return Logits(model.rows, model.values - np.median(model.values, axis=1, keepdims=True))
+
+
+def _columns(rows: Ints, mine: Ints) -> Ints | slice:
+    """Returns where a model's labels are among all: as a slice where they lie together, which copies nothing."""
+    at = np.searchsorted(rows, mine)
+    return slice(at[0], at[-1] + 1) if len(at) and at[-1] - at[0] == len(at) - 1 else at
 
 
 def _entropy(logits: Floats) -> Floats:

@@ -78,10 +78,15 @@ def centred(features: Floats, centre: Centre) -> Floats:
     >>> centred(np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([0.5, 0.0], np.float32)).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
-    if not centre.any():
-        return features
-    moved = unit_or_zero(features)
-    zero = ~moved.any(axis=1)
-    moved -= centre
-    moved[zero] = 0
-    return moved
+    return moved(unit_or_zero(features), centre) if centre.any() else features
+
+
+def moved(units: npt.NDArray[np.float32], centre: Centre) -> npt.NDArray[np.float32]:
+    """Returns unit rows from which the centre is taken off; zero rows, which have no direction, stay so.
+
+    >>> moved(np.array([[1.0, 0.0], [0.0, 0.0]], np.float32), np.array([0.5, 0.0], np.float32)).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    rest = units - centre
+    rest[~units.any(axis=1)] = 0
+    return rest

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from reticent.released.probabilities import noise_in, temperature
 from reticent.released.release import Release
 
 _BESIDE = (WEIGHT, BIAS, ROWS, NOISE, DECOY, NAMED, NAMES)  # what a release holds that is no adapter's
+_LOGITS = 1 << 20  # of one member, held at a time
 _ADAPTERS: dict[str, type[Film | LastLayer | Lora]] = {"film": Film, "last_layer": LastLayer, "lora": Lora}
 
 
@@ -93,16 +94,14 @@ class Ensemble:
     def _score(
         self, features: Floats, members: Sequence[Mapping[str, Any]], rows: npt.NDArray[np.int64], merge: Aggregate
     ) -> Any:
-        logits = []
         for t, member in enumerate(members):
             mine = features[:, t] if features.ndim == 3 else features
             if mine.ndim != 2 or mine.shape[1] != member[WEIGHT].shape[1]:
                 raise errors.InvalidValue(f"Expected features of width {member[WEIGHT].shape[1]}.")
-            with np.errstate(all="ignore"):
-                values = mine.astype(np.float32) @ member[WEIGHT].T + member[BIAS]
-            # what cannot be encoded scores zero everywhere
-            logits.append(Logits(member[ROWS].astype(np.int64), np.where(np.isfinite(values), values, 0)))
-        return merge(logits, rows)
+        step = max(1, _LOGITS // max(1, *(len(member[ROWS]) for member in members)))
+        parts = (features[start : start + step] for start in range(0, len(features), step))
+        scores = [merge(_Computed(part, members), rows) for part in parts]
+        return np.concatenate([np.zeros((0, len(rows)), np.float32), *scores])
 
     def to_json(self) -> dict[str, Any]:
         """Returns the rule as plain JSON values; a custom aggregation is passed again at load."""
@@ -120,6 +119,33 @@ class Ensemble:
         if value["aggregate"] not in AGGREGATES or value["adapter"] is None:
             raise errors.InvalidValue(errors.OWN_LEARNER)
         return cls(adapter_from_json(value["adapter"]), AGGREGATES[value["aggregate"]], value["length"])
+
+
+class _Computed(Sequence[Logits]):
+    """The logits of each member for a few examples, computed when they are asked for and kept by nobody."""
+
+    def __init__(self, features: Floats, members: Sequence[Mapping[str, Any]]) -> None:
+        with np.errstate(all="ignore"):
+            self._features, self._members = features.astype(np.float32), members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @overload
+    def __getitem__(self, at: int) -> Logits: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Logits]: ...
+    def __getitem__(self, at: int | slice) -> Logits | Sequence[Logits]:
+        if isinstance(at, slice):
+            return [self[t] for t in range(len(self))[at]]
+        member = self._members[at]
+        mine = self._features[:, at] if self._features.ndim == 3 else self._features
+        with np.errstate(all="ignore"):
+            values = mine @ member[WEIGHT].T
+            values += member[BIAS]
+        if not np.isfinite(values).all():  # what cannot be encoded scores zero everywhere
+            values[~np.isfinite(values)] = 0
+        return Logits(member[ROWS].astype(np.int64), values)
 
 
 def adapter_values(parameters: Mapping[str, Any]) -> dict[str, Any]:

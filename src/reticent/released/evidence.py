@@ -50,7 +50,7 @@ _EMPTY_SHARE = 0.7
 _CALM = 0.01
 _COARSE, _LEAST_OWN = 1e-4, 0.02  # variance that is no reason to trust a label more; least that labels differ by
 _PSEUDO = 0.3  # labels added to every kind, so that none becomes impossible
-_CELLS = 1 << 22  # likelihoods held at a time
+_CELLS = 1 << 22  # likelihoods, and numbers of whitened blocks, held at a time
 
 
 def by_evidence(blocks: Blocks) -> Floats:
@@ -118,20 +118,26 @@ def _columns(blocks: Blocks, part: slice) -> _Columns:
     weights = there * (1.0 if blocks.weights is None else blocks.weights[part])
     labels, tasks = noise.shape
     count = there.sum(axis=1).astype(np.float64)
-    mixing = np.eye(tasks) if blocks.mixing is None else blocks.mixing
     likely = np.broadcast_to(np.arange(tasks), (labels, tasks))
     if tasks > _LIKELY:
-        held = whitened if blocks.mixing is None else np.matmul(mixing.T, scale[:, :, None] * whitened)
-        size = 1.0 if blocks.mixing is None else np.sqrt(scale**2 @ mixing**2)
+        held = whitened if blocks.mixing is None else np.matmul(blocks.mixing.T, scale[:, :, None] * whitened)
+        size = 1.0 if blocks.mixing is None else np.sqrt(scale**2 @ blocks.mixing**2)
         strength = np.einsum("ltk,ltk->lt", held, held) / np.where(there, size, np.inf) ** 2
         likely = np.sort(np.argpartition(-strength, _LIKELY, axis=1)[:, :_LIKELY], axis=1)
     rows = np.arange(labels)[:, None]
-    chosen = mixing.T[likely] * weights[rows, likely][:, :, None] * scale[:, None, :]
-    even = (weights @ mixing.T * scale / np.maximum(count, 1)[:, None])[:, None, :]
-    columns = np.concatenate([chosen, even], axis=1)
-    return _Columns(
-        likely, there[rows, likely], count, np.matmul(columns, whitened), np.matmul(columns, columns.transpose(0, 2, 1))
-    )
+    spread = weights if blocks.mixing is None else weights @ blocks.mixing.T
+    even = spread * scale / np.maximum(count, 1)[:, None]
+    if blocks.mixing is None:  # a column per task has one entry: nothing to multiply out
+        own = (weights * scale)[rows, likely]
+        gram = np.zeros((labels, own.shape[1] + 1, own.shape[1] + 1))
+        np.einsum("lii->li", gram)[:] = np.concatenate([own**2, np.einsum("lt,lt->l", even, even)[:, None]], axis=1)
+        gram[:, -1, :-1] = gram[:, :-1, -1] = own * even[rows, likely]
+        sums = np.concatenate([own[:, :, None] * whitened[rows, likely], np.matmul(even[:, None], whitened)], axis=1)
+    else:
+        chosen = blocks.mixing.T[likely] * weights[rows, likely][:, :, None] * scale[:, None, :]
+        columns = np.concatenate([chosen, even[:, None]], axis=1)
+        sums, gram = np.matmul(columns, whitened), np.matmul(columns, columns.transpose(0, 2, 1))
+    return _Columns(likely, there[rows, likely], count, sums, gram)
 
 
 @dataclass(frozen=True)
@@ -217,7 +223,8 @@ class _Estimate:
         self.tells = _NAME_TELLS if self.named.any() else _NAME_TELLS[:1]
         self.sizes = self._sizes()
         shapes = len(_SPREAD) * min(tasks, _LIKELY) + 1 + _FEW
-        self._step = max(1, _CELLS // (shapes * len(self.sizes) * len(self.tells)), 1)
+        cells = max(shapes * len(self.sizes) * len(self.tells), tasks * self.width)
+        self._step = max(1, _CELLS // cells)
         self._fit()
 
     def _parts(self) -> Iterator[slice]:

@@ -1,6 +1,6 @@
 """Model: releases in, predictions out. Immutable; ships without the gate."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.labels import UNKNOWN, LabelSpace
+from reticent.numerics.largest import largest
 from reticent.numerics.rows import softmax
 from reticent.released.release import Release
 
@@ -21,7 +22,9 @@ Chances = npt.NDArray[np.float64]
 Encode = Callable[[Any], Floats]
 
 MOST_SCORES = 100_000
-_CHUNK = 4096
+_CHUNK = 4096  # examples scored at a time
+_SCORES = 1 << 24  # scores held at a time: fewer examples where labels are many
+_CHANCES = 1 << 20  # probabilities held at a time
 
 
 def finite(embedded: Floats) -> Bools:
@@ -40,6 +43,11 @@ def of_logits() -> float:
     return 1.0
 
 
+def as_it_is(embedded: Floats) -> Floats:
+    """Returns its argument."""
+    return embedded
+
+
 @dataclass(frozen=True)
 class Scorer:
     """A classifier made of releases: two steps from inputs to scores.
@@ -50,8 +58,10 @@ class Scorer:
         otherwise: The score of every label that is not in `rows`.
         embed: From inputs and an encoder (None for features) to one entry per example.
         score: From embedded examples to scores of shape (n, len(rows)).
-        usable: Which embedded examples can be scored; the others have no label.
+        usable: Which of them can be scored; the others have no label.
         temperature: What scores are divided by to be the logits of probabilities; by default they are logits.
+        prepare: From embedded examples, a block at a time, to what `score` and `usable` read; the same by default. It
+            must not depend on releases.
     """
 
     rows: Ints
@@ -61,6 +71,7 @@ class Scorer:
     score: Callable[[Floats], Scores]
     usable: Callable[[Floats], Bools] = finite
     temperature: Callable[[], float] = of_logits
+    prepare: Callable[[Floats], Floats] = as_it_is
 
 
 class Rule(Protocol):
@@ -118,26 +129,28 @@ class Model:
     def scores(self, inputs: Any, encoder: Encode | None) -> Scores:
         """Returns one score per example and known label."""
         self._refuse_too_many("Scores", "predict_top_k")
-        embedded = self._scorer.embed(inputs, encoder)
-        scores = np.full((len(embedded), len(self.labels)), self._scorer.otherwise, np.float32)
-        if len(self._scorer.rows):
-            scores[:, self._scorer.rows] = self._scorer.score(embedded)
-        scores[~self._scorer.usable(embedded)] = np.nan
-        return scores
+        scorer, parts = self._scorer, [np.zeros((0, len(self.labels)), np.float32)]
+        for mine in self._prepared(inputs, encoder):
+            scores = np.full((len(mine), len(self.labels)), scorer.otherwise, np.float32)
+            if len(scorer.rows):
+                scores[:, scorer.rows] = scorer.score(mine)
+            scores[~scorer.usable(mine)] = np.nan
+            parts.append(scores)
+        return np.concatenate(parts)
 
     def probabilities(self, inputs: Any, encoder: Encode | None) -> Chances:
         """Returns one probability per example and known label; a label that may not win has none."""
         self._refuse_too_many("Probabilities", "top_k_proba")
         if not len(self.labels):
             raise errors.InvalidValue("No label is known yet, so there is nothing to have a probability.")
-        embedded = self._scorer.embed(inputs, encoder)
-        chances = np.zeros((len(embedded), len(self.labels)))
-        if len(self._scorer.rows):
-            chances[:, self._scorer.rows] = softmax(self._scorer.score(embedded), self._temperature)
-        else:
-            chances[:] = 1 / len(self.labels)
-        chances[~self._scorer.usable(embedded)] = np.nan
-        return chances
+        scorer, parts = self._scorer, [np.zeros((0, len(self.labels)))]
+        for mine in self._prepared(inputs, encoder):
+            chances = np.full((len(mine), len(self.labels)), 0.0 if len(scorer.rows) else 1 / len(self.labels))
+            if len(scorer.rows):
+                chances[:, scorer.rows] = softmax(scorer.score(mine), self._temperature)
+            chances[~scorer.usable(mine)] = np.nan
+            parts.append(chances)
+        return np.concatenate(parts)
 
     def top(self, inputs: Any, encoder: Encode | None, k: int) -> tuple[Ints, Scores]:
         """Returns the rows of the k best labels of each example and their scores, best first; row -1 is no label."""
@@ -149,27 +162,51 @@ class Model:
 
         For label spaces of any size.
         """
-        scorer = self._scorer
-        embedded = scorer.embed(inputs, encoder)
-        shape = len(embedded), k
+        return Best.joined([self._best(mine, k, weighed) for mine in self._prepared(inputs, encoder)], k)
+
+    def answers_to(self, prepared: Floats) -> Ints:
+        """Returns the row of the best label of each of some examples that were prepared before, -1 for none."""
+        return Best.joined([self._best(prepared[at], 1, False) for at in self._blocks(len(prepared))], 1).rows[:, 0]
+
+    def prepared(self, inputs: Any, encoder: Encode | None) -> Floats:
+        """Returns examples as sums score them: for all models of a stream the same, so once is enough."""
+        return self._scorer.prepare(self._scorer.embed(inputs, encoder))
+
+    def _best(self, prepared: Floats, k: int, weighed: bool) -> "Best":
+        scorer, shape = self._scorer, (len(prepared), k)
         best = Best(np.full(shape, -1), np.full(shape, -np.inf, np.float32), np.zeros(shape))
         found = min(k, len(scorer.rows))
         if found:
-            for start in range(0, len(embedded), _CHUNK):
-                part, at = scorer.score(embedded[start : start + _CHUNK]), slice(start, start + _CHUNK)
-                order = np.argsort(-part, axis=1, kind="stable")[:, :found] if k > 1 else part.argmax(axis=1)[:, None]
-                best.rows[at, :found] = scorer.rows[order]
-                best.scores[at, :found] = np.take_along_axis(part, order, axis=1)
-                if weighed:
-                    best.chances[at, :found] = np.take_along_axis(softmax(part, self._temperature), order, axis=1)
+            scores = scorer.score(prepared)
+            order = largest(scores, found)
+            best.rows[:, :found] = scorer.rows[order]
+            best.scores[:, :found] = np.take_along_axis(scores, order, axis=1)
+            if weighed:
+                best.chances[:, :found] = self._chances_of(scores, order)
         more = scorer.rest[: k - found]
         best.rows[:, found : found + len(more)] = more
         best.scores[:, found : found + len(more)] = scorer.otherwise
         if len(more) and not found:
             best.chances[:, : len(more)] = 1 / len(self.labels)
-        unusable = ~scorer.usable(embedded)
+        unusable = ~scorer.usable(prepared)
         best.rows[unusable], best.scores[unusable], best.chances[unusable] = -1, -np.inf, np.nan
         return best
+
+    def _prepared(self, inputs: Any, encoder: Encode | None) -> Iterator[Floats]:
+        embedded = self._scorer.embed(inputs, encoder)
+        return (self._scorer.prepare(embedded[at]) for at in self._blocks(len(embedded)))
+
+    def _blocks(self, examples: int) -> Iterator[slice]:
+        """Yields so few examples at a time that their scores fit, whatever the number of labels."""
+        step = max(1, min(_CHUNK, _SCORES // max(1, len(self._scorer.rows))))
+        return (slice(start, start + step) for start in range(0, examples, step))
+
+    def _chances_of(self, scores: Scores, order: Ints) -> Chances:
+        """Returns the probabilities of some columns, few rows at a time: they need those of all labels, in float64."""
+        step = max(1, _CHANCES // scores.shape[1])
+        parts = (slice(start, start + step) for start in range(0, len(scores), step))
+        chances = [np.take_along_axis(softmax(scores[part], self._temperature), order[part], axis=1) for part in parts]
+        return np.concatenate(chances)
 
     def answers(self, inputs: Any, encoder: Encode | None) -> Ints:
         """Returns the row of the best label of each example, -1 for none; one at a time.
@@ -180,10 +217,10 @@ class Model:
         scorer = self._scorer
         embedded = scorer.embed(inputs, encoder)
         best = np.full(len(embedded), -1, np.int64)
-        if len(scorer.rows):
-            for i in range(len(embedded)):
-                best[i] = scorer.rows[scorer.score(embedded[i : i + 1])[0].argmax()]
-        best[~scorer.usable(embedded)] = -1
+        for i in range(len(embedded) if len(scorer.rows) else 0):
+            mine = scorer.prepare(embedded[i : i + 1])
+            if scorer.usable(mine)[0]:
+                best[i] = scorer.rows[scorer.score(mine)[0].argmax()]
         return best
 
     def names(self, rows: Ints) -> npt.NDArray[np.object_]:
@@ -213,6 +250,12 @@ class Best(NamedTuple):
     rows: Ints
     scores: Scores
     chances: Chances
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Best]", k: int) -> "Best":
+        """Returns parts as one, in their order; k labels of no example where there is no part."""
+        none = cls(np.zeros((0, k), np.int64), np.zeros((0, k), np.float32), np.zeros((0, k)))
+        return cls(*map(np.concatenate, zip(none, *parts, strict=True)))
 
     def abstaining(self, least: float) -> "Best":
         """Returns the same, without labels for an example whose best label has a probability below `least`.

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.labels import LabelSpace
-from reticent.numerics.rows import norms, unit_or_zero
+from reticent.numerics.rows import unit_or_zero
 from reticent.released import denoise
-from reticent.released.centre import centre_of, centred
+from reticent.released.centre import centre_of, centred, moved
 from reticent.released.evidence import by_evidence
 from reticent.released.model import Bools, Floats, Scorer, features_of, learned_rows
 from reticent.released.naming import names_of
@@ -55,7 +55,7 @@ class Sums:
         found = self.directions(releases, labels)
         score = partial(_products, weights=found.weights, centre=found.centre)
         heat = partial(_temperature, releases, found.rows, labels, found.weights)
-        return Scorer(found.rows, found.rest, 0.0, features_of, score, _has_direction, heat)
+        return Scorer(found.rows, found.rest, 0.0, features_of, score, _has_direction, heat, unit_or_zero)
 
     def directions(self, releases: Sequence[Release], labels: LabelSpace) -> "Directions":
         """Returns what the classifier is made of, once: one weight vector for each label that may win."""
@@ -132,17 +132,16 @@ def _temperature(
     return temperature(weights, noise_in(weights, blocks_of(releases, rows, labels))) if len(rows) else 1.0
 
 
-def _has_direction(features: Floats) -> Bools:
-    """Returns which rows are neither zero nor without a finite norm: learning leaves the others out too."""
-    lengths = norms(features.astype(np.float64))
-    return np.asarray(np.isfinite(lengths) & (lengths > 0), dtype=np.bool_)
+def _has_direction(units: Floats) -> Bools:
+    """Returns which rows had neither norm zero nor no finite norm: learning leaves the others out too."""
+    return np.asarray(units.any(axis=1), dtype=np.bool_)
 
 
 def _products(
-    features: Floats, weights: npt.NDArray[np.float32], centre: npt.NDArray[np.float32]
+    units: Floats, weights: npt.NDArray[np.float32], centre: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
     """Unit rows, from the centre, times weights; what has no direction scores zero everywhere."""
-    if features.ndim != 2 or features.shape[1] != weights.shape[1]:
+    if units.ndim != 2 or units.shape[1] != weights.shape[1]:
         raise errors.InvalidValue(f"Expected features of width {weights.shape[1]}.")
-    scores: npt.NDArray[np.float32] = unit_or_zero(centred(features, centre)) @ weights.T
+    scores: npt.NDArray[np.float32] = (unit_or_zero(moved(units, centre)) if centre.any() else units) @ weights.T
     return scores

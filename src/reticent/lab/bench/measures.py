@@ -91,11 +91,11 @@ def _answers(
         for t in range(len(full.releases)):
             yield t, full.names(_best(rule, full, slice(t if isinstance(rule, Latest) else 0, t + 1), embedded))
         return
-    part = Model(full.public, rule)
+    part, prepared = Model(full.public, rule), full.prepared(inputs, model.encoder)  # once, not after each task
     for t, release in enumerate(full.releases):
-        part = part.with_release(release)
-        if t + 1 == len(full.releases) or len(part.labels) <= _MEASURED_AT_EVERY_TASK:
-            yield t, part.names(part.top(inputs, model.encoder, 1)[0][:, 0])
+        part = part.with_release(release) if t + 1 < len(full.releases) else full
+        if part is full or len(part.labels) <= _MEASURED_AT_EVERY_TASK:
+            yield t, part.names(part.answers_to(prepared))
 
 
 def _embedded(model: ContinualClassifier, inputs: Any) -> Floats | None:
