@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from reticent import errors
-from reticent.privacy import events
+from reticent.privacy import events, sampled
 
 FINE = 0.02
 COARSE = 0.2
@@ -64,11 +64,9 @@ class Part:
         from dp_accounting.pld import common, privacy_loss_distribution  # takes a second to import; rarely needed
 
         match self.event:
-            case events.DpSgd(noise_multiplier=noise, rate=rate):
-                one = privacy_loss_distribution.from_gaussian_mechanism(
-                    noise, sampling_prob=rate, value_discretization_interval=width
-                )
-            case events.Gaussian(noise_multiplier=noise):
+            case events.DpSgd(noise_multiplier=noise, rate=rate) if rate < 1:
+                return sampled.distribution(noise, rate, self.steps, width)
+            case events.DpSgd(noise_multiplier=noise) | events.Gaussian(noise_multiplier=noise):
                 one = privacy_loss_distribution.from_gaussian_mechanism(noise, value_discretization_interval=width)
             case events.LabelSelection() as labels:
                 spent = common.DifferentialPrivacyParameters(*group(labels))
