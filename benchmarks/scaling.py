@@ -1,0 +1,316 @@
+"""How time and memory grow with each size of a stream: measures, fits exponents, and draws docs/scaling-*.svg.
+
+    python benchmarks/scaling.py results/scaling.json --page docs/scaling.md
+
+Each point is a process of its own on one thread: it writes Parquet files, learns them through the command line's `learn`
+and predicts through `predict`, so reading, summing, noise, ledger and files are all in. Times are processor time of the
+verbs alone; memory is the most that the process holds while a verb runs, with everything that it has imported. Points
+that the file holds already are not measured again, so a run that was stopped goes on. About ten minutes.
+"""
+
+from contests import machine, on_one_thread, processor_time
+
+on_one_thread()
+
+import argparse
+import gc
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parents[1] / "docs"
+MEASURES = ("learn_s", "predict_s", "learn_mib", "predict_mib", "model_mib")
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """One point; the names are those of `reticent.costs.Workload`."""
+
+    rows: int = 50_000
+    width: int = 384
+    labels: int = 100
+    live_labels: int = 100
+    tasks: int = 1
+    predicted: int = 20_000
+    heads: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """What is varied, from where, and over which values."""
+
+    field: str
+    words: str
+    values: Sequence[int]
+    base: Sizes = Sizes()
+
+    def points(self) -> list[Sizes]:
+        """Returns the points; as many rows are predicted as learned where rows are varied."""
+        made = [replace(self.base, **{self.field: value}) for value in self.values]
+        return [replace(p, predicted=p.rows) for p in made] if self.field == "rows" else made
+
+
+AXES = {
+    "rows": Axis(field="rows", words="rows", values=(25_000, 50_000, 100_000, 200_000, 400_000, 800_000)),
+    "width": Axis(field="width", words="features of a row", values=(48, 96, 192, 384, 768, 1536)),
+    "tasks": Axis(
+        field="tasks", words="tasks, the same rows", values=(1, 4, 16, 64, 256), base=Sizes(rows=25_600, predicted=2_000)
+    ),
+    "labels": Axis(
+        field="labels",
+        words="public labels, 100 with examples",
+        values=(100, 500, 2_000, 10_000, 100_000, 1_000_000),
+        base=Sizes(rows=20_000),
+    ),
+    "live": Axis(
+        field="live_labels",
+        words="labels with examples, of 100,000",
+        values=(10, 100, 1_000, 4_000, 16_000),
+        base=Sizes(rows=80_000, width=128, labels=100_000),
+    ),
+    "ensemble": Axis(
+        field="tasks",
+        words="heads of an ensemble, 10 labels each",
+        values=(1, 4, 16, 64),
+        base=Sizes(rows=12_800, labels=10, live_labels=10, heads=True, predicted=10_000),
+    ),
+}
+
+
+# --- one point, in a process of its own
+
+
+def point(sizes: Sizes) -> dict[str, float]:
+    """Learns and predicts one stream and returns what it took."""
+    import reticent as rt
+    from reticent.cli import app
+
+    def verb(*words: object) -> None:
+        with redirect_stdout(sys.stderr):
+            app([str(word) for word in words], standalone_mode=False)
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        columns = ("--features", "x", "--label", "y", "--each-row-is-a-person")
+        learner = rt.PeftEnsemble(task_size=max(1, sizes.rows // sizes.tasks)) if sizes.heads else rt.Cosine()
+
+        def model(path: Path, labels: int) -> None:
+            made = rt.ContinualClassifier(
+                labels=rt.PublicLabels(f"label {i}" for i in range(labels)),
+                budget=rt.Budget(epsilon=8.0, delta=1e-5),
+                learner=learner,
+                path=path,
+            )
+            made.privacy_statement()
+
+        model(folder / "warm", 3)
+        write_rows(folder / "warm.parquet", 50, sizes.width, 3)
+        verb("learn", folder / "warm.parquet", "--model", folder / "warm", *columns)
+        verb("predict", folder / "warm.parquet", "--model", folder / "warm", "--features", "x", "-o", folder / "w.csv")
+        model(folder / "model", sizes.labels)
+        files = [folder / f"task {t}.parquet" for t in range(sizes.tasks)]
+        for t, file in enumerate(files):
+            write_rows(file, sizes.rows // sizes.tasks, sizes.width, sizes.live_labels, seed=t)
+        write_rows(folder / "fresh.parquet", sizes.predicted, sizes.width, sizes.live_labels, seed=-1)
+        start = _reset()
+        for file in files:
+            verb("learn", file, "--model", folder / "model", *columns)
+        learned, learn_mib = processor_time() - start, resident_peak()
+        start = _reset()
+        asked = ("--model", folder / "model", "--features", "x", "-o", folder / "out.csv")
+        verb("predict", folder / "fresh.parquet", *asked)
+        predicted, predict_mib = processor_time() - start, resident_peak()
+        size = sum(f.stat().st_size for f in (folder / "model").rglob("*") if f.is_file() and f.name != "labels.json")
+    return dict(zip(MEASURES, (learned, predicted, learn_mib, predict_mib, size / 2**20), strict=True))
+
+
+def write_rows(path: Path, rows: int, width: int, live: int, seed: int = 0) -> None:
+    """Writes made-up rows around the centres of their labels, a few at a time."""
+    import numpy as np
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    centres = np.random.default_rng(7).standard_normal((live, width), dtype=np.float32)
+    draw = np.random.default_rng(seed + 1)
+    schema = pa.schema([("x", pa.list_(pa.float32(), width)), ("y", pa.string())])
+    with parquet.ParquetWriter(path, schema, compression="none") as writer:
+        for start in range(0, rows, 10_000):
+            which = draw.integers(0, live, min(10_000, rows - start))
+            x = centres[which] + draw.standard_normal((len(which), width), dtype=np.float32)
+            flat = pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), width)
+            writer.write_table(pa.table([flat, pa.array([f"label {i}" for i in which])], schema=schema))
+
+
+def resident_peak() -> float:
+    """Returns the most MiB that this process has held since its peak was reset."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
+
+
+def _reset() -> float:
+    """Forgets the peak of what came before, and returns the time."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    return processor_time()
+
+
+# --- all points
+
+
+def measured(out: Path, only: Sequence[str]) -> dict[str, Any]:
+    """Measures what is missing, writing after each point, and returns everything."""
+    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {"points": {}}
+    for name, axis in AXES.items():
+        for sizes in axis.points():
+            key = json.dumps(asdict(sizes))
+            if key in found["points"] or (only and name not in only):
+                continue
+            command = [sys.executable, __file__, "-", "--point", key]
+            done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 (our own)
+            if done.returncode:
+                print(f"{name} {getattr(sizes, axis.field):,}: {done.stderr.splitlines()[-1:]}", file=sys.stderr)
+                continue
+            found["points"][key] = json.loads(done.stdout)
+            found["machine"] = machine()
+            out.parent.mkdir(parents=True, exist_ok=True)
+            out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            print(name, f"{getattr(sizes, axis.field):,}", found["points"][key], flush=True)
+    return found
+
+
+def curve(axis: Axis, measure: str, points: Mapping[str, Mapping[str, float]]) -> list[tuple[float, float]]:
+    """Returns size and cost of the points of an axis that were measured."""
+    found = ((getattr(s, axis.field), points.get(json.dumps(asdict(s)))) for s in axis.points())
+    return [(float(size), cost[measure]) for size, cost in found if cost is not None]
+
+
+def exponent(points: Sequence[tuple[float, float]]) -> float:
+    """Returns the slope of a line through the last three points on logarithmic axes: 1 is linear, 0 constant.
+
+    >>> round(exponent([(1.0, 5.0), (10.0, 30.0), (100.0, 300.0), (1000.0, 3000.0)]), 3)
+    1.0
+    """
+    last = [(math.log(x), math.log(y)) for x, y in points[-3:]]
+    x0, y0 = (sum(values) / len(last) for values in zip(*last, strict=True))
+    return sum((x - x0) * (y - y0) for x, y in last) / sum((x - x0) ** 2 for x, _ in last)
+
+
+# --- the page
+
+
+def tables(points: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Yields Markdown: exponents, then predicted against measured."""
+    yield "| what grows | learn, time | predict, time | learn, memory | predict, memory | model |"
+    yield "|---|---|---|---|---|---|"
+    for axis in AXES.values():
+        curves = [curve(axis, measure, points) for measure in MEASURES]
+        cells = (f"{exponent(c):.2f}" if len(c) >= 3 else "-" for c in curves)
+        yield f"| {axis.words} | {' | '.join(cells)} |"
+    yield ""
+    yield from checks(points)
+
+
+def checks(points: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Yields a table of what the cost model says beside what was measured, and the largest factor between them."""
+    yield "| rows | width | labels | live | tasks | learn, s | predict, s | model, MiB |"
+    yield "|---|---|---|---|---|---|---|---|"
+    worst: dict[str, float] = {"learn_s": 1.0, "predict_s": 1.0, "model_mib": 1.0}
+    for sizes in {point: None for axis in AXES.values() for point in axis.points() if not point.heads}:
+        found = points.get(json.dumps(asdict(sizes)))
+        if found is None:
+            continue
+        said = model_of(sizes)
+        cells = []
+        for measure, value in said.items():
+            cells.append(f"{value:.3g} / {found[measure]:.3g}")
+            worst[measure] = max(worst[measure], value / found[measure], found[measure] / value)
+        shown = (sizes.rows, sizes.width, sizes.labels, sizes.live_labels, sizes.tasks)
+        yield f"| {' | '.join(f'{n:,}' for n in shown)} | {' | '.join(cells)} |"
+    yield ""
+    yield (
+        f"Largest factor between model and run: {worst['learn_s']:.2f} for learning, {worst['predict_s']:.2f} for "
+        f"predicting, {worst['model_mib']:.2f} for the size of the model."
+    )
+
+
+def model_of(sizes: Sizes) -> dict[str, float]:
+    """Returns what the cost model says of a point, without the start of a process."""
+    from reticent.costs import Workload, costs
+
+    work = Workload(
+        rows=sizes.rows, width=sizes.width, labels=sizes.labels, live_labels=sizes.live_labels, tasks=sizes.tasks
+    )
+    found = costs(work)
+    scale = sizes.predicted / sizes.rows
+    predict = found.predict["start"] - found.speeds.start + found.predict["combining"]
+    predict += scale * (found.predict["reading"] + found.predict["scoring"])
+    return {
+        "learn_s": found.learn_total - found.learn["start"],
+        "predict_s": predict,
+        "model_mib": (found.disk["model"] - 20 * sizes.labels) / 2**20,
+    }
+
+
+def draw(points: Mapping[str, Mapping[str, float]]) -> None:
+    """Writes the pictures: time and memory against each size, on logarithmic axes."""
+    from reticent.report import axes, picture, svg
+
+    for name, unit, lines in (
+        ("time", "seconds", {"learn_s": "learn", "predict_s": "predict"}),
+        ("memory", "MiB", {"learn_mib": "learn", "predict_mib": "predict", "model_mib": "model on disk"}),
+    ):
+        plots = []
+        for axis in AXES.values():
+            curves = {words: curve(axis, measure, points) for measure, words in lines.items()}
+            if not all(curves.values()):
+                continue
+            series = [
+                svg.Series(
+                    name=f"{words}: exponent {exponent(line):.2f}" if len(line) >= 3 else words,
+                    style=style,
+                    points=[
+                        svg.Point(x=math.log10(x), y=math.log10(y), at=f"{x:,.0f}", value=f"{y:.3g} {unit}")
+                        for x, y in line
+                    ],
+                )
+                for style, (words, line) in enumerate(curves.items())
+            ]
+            everything = [p for line in curves.values() for p in line]
+            x = axes.powers(axis.words, [p[0] for p in everything])
+            y = axes.powers(unit, [p[1] for p in everything])
+            caption = f"{name.capitalize()} by {axis.words}"
+            plots.append(svg.Plot(caption=caption, series=series, x=x, y=y, size=(560, 250)))
+        words = "Both axes are logarithmic. The exponent is the slope through the last three points: 1 is linear."
+        drawn = picture.standalone(f"How {name} grows", plots, words)
+        (DOCS / f"scaling-{name}.svg").write_text(drawn, encoding="utf-8")
+
+
+def main() -> None:
+    """Measures, draws, and writes the tables into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, help="JSON of what was measured; measured points are kept")
+    parser.add_argument("--only", action="append", default=[], choices=AXES, help="an axis")
+    parser.add_argument("--page", type=Path, help="the page whose tables are replaced, and whose pictures are drawn")
+    parser.add_argument("--point", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.point:
+        print(json.dumps(point(Sizes(**json.loads(asked.point)))))
+        return
+    found = measured(asked.out, asked.only)
+    if asked.page is not None:
+        before, _, rest = asked.page.read_text(encoding="utf-8").partition(BEGIN)
+        made = "\n".join(tables(found["points"]))
+        asked.page.write_text(f"{before}{BEGIN}\n\n{made}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+        draw(found["points"])
+
+
+if __name__ == "__main__":
+    main()
