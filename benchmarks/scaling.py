@@ -2,8 +2,8 @@
 
     python benchmarks/scaling.py results/scaling.json --page docs/scaling.md
 
-Each point is a process of its own on one thread: it writes Parquet files, learns them through the command line's `learn`
-and predicts through `predict`, so reading, summing, noise, ledger and files are all in. Times are processor time of the
+Each point is a process of its own on one thread: it writes Parquet files, learns them by `reticent learn` and
+predicts by `reticent predict`, so reading, summing, noise, ledger and files are all in. Times are processor time of the
 verbs alone; memory is the most that the process holds while a verb runs, with everything that it has imported. Points
 that the file holds already are not measured again, so a run that was stopped goes on. About ten minutes.
 """
@@ -62,7 +62,10 @@ AXES = {
     "rows": Axis(field="rows", words="rows", values=(25_000, 50_000, 100_000, 200_000, 400_000, 800_000)),
     "width": Axis(field="width", words="features of a row", values=(48, 96, 192, 384, 768, 1536)),
     "tasks": Axis(
-        field="tasks", words="tasks, the same rows", values=(1, 4, 16, 64, 256), base=Sizes(rows=25_600, predicted=2_000)
+        field="tasks",
+        words="tasks, the same rows",
+        values=(1, 4, 16, 64, 256),
+        base=Sizes(rows=25_600, predicted=2_000),
     ),
     "labels": Axis(
         field="labels",
