@@ -1,4 +1,4 @@
-"""From files to a release and back to files: reading, learning, predicting, encoding, beside what each needs at least."""
+"""From files to a release and back to files: reading, learning, predicting and encoding, beside what each needs."""
 
 import tempfile
 from collections.abc import Callable, Iterator
