@@ -10,8 +10,10 @@ Result = TypeVar("Result")
 
 
 class Engine(Protocol):
-    """Where parts are worked on. It draws nothing and decides nothing: partial results are whole numbers, whose sum does
-    not depend on the parts, their order or where they were made.
+    """Where parts are worked on.
+
+    It draws nothing and decides nothing: partial results are whole numbers, whose sum does not depend on the parts,
+    their order or where they were made.
     """
 
     @property
