@@ -1,27 +1,25 @@
 """Ray: parts of a task on the machines of a Ray cluster. Whole numbers come back; noise is drawn here, once."""
 
 import contextlib
-import importlib.metadata
 import io
 import os
-import platform
 import socket
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from reticent import errors
 from reticent.encoders.packages import require
+from reticent.sensitive.engines.machines import Machine, machine_here, one_kind
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 _RETRIES = 3  # of a part whose worker died; what it computes is the same whenever it is computed
 _PATIENCE = 60.0  # seconds for each machine to say what it is, and for an address to answer
-_COMPUTING = ("reticent", "ray", "numpy", "numba", "scipy", "torch", "transformers", "tokenizers", "onnxruntime")
-_SAME = "Install the same versions on every machine of the cluster as here, on processors of one kind."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +31,12 @@ class Ray:
 
     Guarantees:
       - A release is that of one process, to the bit, for 1, 2 and 3 workers.   test_releases_are_the_same_on_a_cluster
-      - A worker that is killed changes nothing: its part is computed again.        test_a_killed_worker_changes_nothing
-      - What a worker's exception says, and what it prints, does not leave it.          test_workers_say_nothing
-      - Nothing that was sent or returned is left in the cluster's memory afterwards.   test_nothing_is_left_on_a_cluster
-      - A cluster that cannot be reached, or whose machines have other versions or processors, is refused before
-        anything is spent.         test_unreachable_clusters_are_refused, test_other_machines_are_refused_before_a_spend
+      - A worker that is killed changes nothing: its part is computed again.       test_a_killed_worker_changes_nothing
+      - What a worker's exception says, and what it prints, does not leave it.     test_workers_say_nothing
+      - Nothing that was sent or returned stays in the cluster's memory.           test_nothing_stays_on_a_cluster
+      - A cluster that cannot be reached, or whose machines have other versions, other processors or not these files,
+        is refused before anything is spent.           test_unreachable_clusters_are_refused,
+                                                       test_other_machines_are_refused_before_a_spend
 
     A process is connected to one cluster: where `ray.init` was called before, that cluster is used. Who can reach a Ray
     cluster can run code on it, and read what is worked on: see docs/cluster.md.
@@ -62,48 +61,63 @@ class Ray:
         if self.workers is not None:
             errors.set_whole(self, "workers", at_least=1)
 
-    def ready(self) -> None:
-        """Refuses, before anything is spent, a cluster that cannot do the work; connects to it, or starts it."""
-        self._joined()
+    def ready(self, files: Iterable[Path] = ()) -> int:
+        """Connects, or starts a cluster; refuses one that cannot do the work. Returns how many parts run at once.
 
-    def map(self, work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
+        Args:
+            files: What the workers will read; every machine must see the same.
+        """
+        return self._joined(tuple(files))[2]
+
+    def map(
+        self,
+        work: Callable[[Part], Result],
+        parts: Iterable[Part],
+        *,
+        lost: Callable[[Part], Result] | None = None,
+    ) -> Iterator[Result]:
         """Yields what work returns for each part, in any order; a part is taken as a worker becomes free.
 
         Args:
             work: A frozen value that can be pickled, of public facts: it is sent to each worker once.
             parts: Sensitive.
+            lost: Where parts are public: what to yield for one whose workers die again and again. Else learning fails.
         """
         ray, machine, at_once = self._joined()
         task = ray.remote(_worked).options(
             num_cpus=1, max_retries=_RETRIES, retry_exceptions=False, enable_task_events=False
         )
         order = _Order(uuid.uuid4().hex, [ray.put(work)], machine)  # in a list: fetched by a worker when it needs it
-        running: list[Any] = []
+        running: dict[Any, Part] = {}
         try:
             for part in parts:
-                running.append(task.remote(order, part))
+                running[task.remote(order, part)] = part
                 del part  # the next one is made before this name is used again
                 if len(running) >= at_once:
-                    yield _next(ray, running)
+                    yield _next(ray, running, lost)
             while running:
-                yield _next(ray, running)
+                yield _next(ray, running, lost)
         finally:
             for left in running:  # somebody stopped, or something failed: what else there is need not be computed
                 with contextlib.suppress(Exception):
                     ray.cancel(left, force=True)
+            left = None
+            running.clear()  # the frames of an exception must not keep anything alive
+            del order
 
-    def _joined(self) -> tuple[Any, "Machine", int]:
+    def _joined(self, files: Sequence[Path] = ()) -> tuple[Any, Machine, int]:
         """Returns Ray, connected; what its machines are; and how many parts they work on at once."""
         with _environment(RAY_DEDUP_LOGS_SKIP_REGEX="."):  # read once: that a worker died could tell about its rows
             ray = require("ray", extra="reticent[ray]", what="The engine Ray")
         if not ray.is_initialized():
             self._connect(ray)
         try:
-            machine = _one_kind(_machines(ray))
+            machine = one_kind(machine_here(files), _machines(ray, files))
             processors = int(ray.cluster_resources().get("CPU", 0))
         except (ray.exceptions.RayError, ConnectionError, RuntimeError) as error:
             raise errors.ReticentError(
-                f"The machines of the Ray cluster do not answer ({type(error).__name__}). Nothing was computed. {_SAME}"
+                f"The machines of the Ray cluster do not answer ({type(error).__name__}). Nothing was spent. Install "
+                "the same versions on every one of them as here."
             ) from None
         return ray, machine, max(1, processors if self.workers is None else self.workers)
 
@@ -131,26 +145,6 @@ class Ray:
             ) from None
 
 
-class Machine(NamedTuple):
-    """What decides about bits on a machine; all public.
-
-    Args:
-        versions: Of Python and of what computes.
-        processor: Its name and what it can do: compiled loops add up in an order that depends on it.
-    """
-
-    versions: tuple[tuple[str, str], ...]
-    processor: str
-
-    @classmethod
-    def here(cls) -> "Machine":
-        """The machine of this process."""
-        from llvmlite import binding
-
-        versions = (("Python", platform.python_version()), *((name, _version(name)) for name in _COMPUTING))
-        return cls(versions, f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}")
-
-
 class _Order(NamedTuple):
     """What comes with every part: which work it is, where to fetch it, and what machine it is for."""
 
@@ -171,73 +165,48 @@ def _worked(order: _Order, part: Any) -> Any:
     import ray
 
     try:
-        with errors.silenced(), open(os.devnull, "w") as nowhere:
-            with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-                if Machine.here() != order.machine:  # one that has joined since
-                    return _Failed()
-                if order.name not in _held:
-                    _held.clear()
-                    _held[order.name] = ray.get(order.work[0])
-                return _held[order.name](part)
+        with errors.silenced(), _unheard():
+            if machine_here() != order.machine:  # one that has joined since
+                return _Failed()
+            if order.name not in _held:
+                _held.clear()
+                _held[order.name] = ray.get(order.work[0])
+            return _held[order.name](part)
     except Exception:  # also MemoryError: what it was could depend on a row
         return _Failed()
 
 
-def _next(ray: Any, running: list[Any]) -> Any:
-    """Returns the result of one that is done, and forgets it there: nobody else has a reference."""
-    done, running[:] = ray.wait(running, num_returns=1)
+@contextlib.contextmanager
+def _unheard() -> Iterator[None]:
+    """Keeps what is printed out of the files in which Ray keeps it."""
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        yield
+
+
+def _next(ray: Any, running: dict[Any, Part], lost: Callable[[Part], Result] | None) -> Result:
+    """Returns the result of one that is done, and forgets it: nobody else has a reference to it."""
+    (done,), _ = ray.wait(list(running), num_returns=1)
+    part = running.pop(done)
     try:
-        result = ray.get(done.pop())
+        result: Result | _Failed = ray.get(done)
     except ray.exceptions.RayError:  # it has died more often than it may, or has no memory left
-        result = _Failed()
+        result = _Failed() if lost is None else lost(part)
+    del done, part  # see above
     if isinstance(result, _Failed):
         raise errors.LearningFailed() from None
     return result
 
 
-def _machines(ray: Any) -> list[Machine]:
+def _machines(ray: Any, files: Sequence[Path]) -> list[Machine]:
     """Asks every machine of the cluster that works on parts what it is."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0)]
-    ask, same = ray.remote(_here), {"num_cpus": 0, "max_retries": _RETRIES, "enable_task_events": False}
+    ask, same = ray.remote(machine_here), {"num_cpus": 0, "max_retries": _RETRIES, "enable_task_events": False}
     places = [NodeAffinitySchedulingStrategy(node, soft=False) for node in nodes]
-    return list(ray.get([ask.options(scheduling_strategy=at, **same).remote() for at in places], timeout=_PATIENCE))
-
-
-def _here() -> Machine:
-    return Machine.here()
-
-
-def _one_kind(machines: list[Machine]) -> Machine:
-    """Refuses machines that do not compute the same bits: where a row is encoded must not change it.
-
-    What one person adds is bounded because all other rows stay as they are. On machines that round in different ways,
-    one row more would send others elsewhere, and change them.
-    """
-    if not machines:
-        raise errors.ReticentError("Expected a Ray cluster with at least one processor. Nothing was spent.")
-    mine = dict(Machine.here().versions)
-    for machine in machines:
-        for name, theirs in machine.versions:
-            if theirs != mine[name]:
-                raise errors.ReticentError(
-                    f"Expected {name} {mine[name]} on every machine of the Ray cluster, as here; one has {theirs}. "
-                    f"Nothing was spent. {_SAME}"
-                )
-        if machine.processor != machines[0].processor:
-            raise errors.ReticentError(
-                "Expected processors of one kind in the Ray cluster: on others, sums differ in their last bits, and "
-                "where a row is computed would change it. Nothing was spent. Use machines of one type."
-            )
-    return machines[0]
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+    return list(
+        ray.get([ask.options(scheduling_strategy=at, **same).remote(tuple(files)) for at in places], timeout=_PATIENCE)
+    )
 
 
 def _refuse_unreachable(address: str) -> None:
