@@ -1,6 +1,7 @@
 """Task: the sensitive examples of one task, for the time it takes to learn it."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from reticent import errors, names
@@ -8,6 +9,7 @@ from reticent.budget import Persons
 from reticent.labels import LabelSpace
 from reticent.numerics.coded import Coded
 from reticent.readers import Examples
+from reticent.readers.sources import Held
 from reticent.sensitive import columns, streams
 from reticent.sensitive.batches import Batch
 from reticent.sensitive.engines import Engine, Local, Part
@@ -135,10 +137,23 @@ class Task:
             work: From an iterable of batches to a partial result; a frozen value that can be pickled.
         """
         self._refuse_unbounded()
-        if not self.engine.shares_memory and not isinstance(self._source, streams.InMemory):
+        if self.engine.shares_memory:
+            shared = streams.Shared(self.batches())
+            return self.engine.map(work, [shared] * self.engine.ready())
+        if self._files():
             return self.engine.map(work, self._parts())
-        shared = streams.Shared(self.batches())
-        return self.engine.map(work, [shared] * self.engine.workers)
+        return self.engine.map(work, ([batch.alone()] for batch in self.batches()))  # each is sent
+
+    def ready(self) -> None:
+        """Refuses, before anything is spent, an engine that cannot work on this task."""
+        self.engine.ready(() if self.engine.shares_memory else self._files())
+
+    def _files(self) -> list[Path]:
+        """The files that workers with another memory read by themselves; none where examples are in this one."""
+        path = getattr(self._source, "path", None)
+        if path is None or isinstance(self._source, Held):
+            return []
+        return list(dict.fromkeys(part.path for part in self._source.parts()))
 
     def _parts(self) -> list[Any]:
         if not self.rereadable:
