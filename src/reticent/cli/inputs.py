@@ -82,6 +82,25 @@ def loaded(
     return model
 
 
+def cluster_of(engine: str | None, address: str | None, workers: int | None = None) -> Any:
+    """Returns the Ray cluster that was asked for, None where none was.
+
+    Args:
+        engine: None, or "ray".
+        address: Of a cluster that runs already.
+        workers: How many parts are worked on at once.
+    """
+    if engine not in (None, "ray"):
+        raise errors.InvalidValue("Expected --engine ray, or no --engine: then this machine does the work.")
+    if engine is None:
+        if address is not None:
+            raise errors.InvalidValue("Expected --engine ray with --address.")
+        return None
+    from reticent.sensitive.engines import Ray
+
+    return Ray(address=address, workers=workers)
+
+
 def labelled(
     source: Path,
     *,

@@ -49,6 +49,16 @@ class CsvSource:
         return self.layout.columns.label is not None
 
     @property
+    def has_persons(self) -> bool:
+        """Whether examples say whose they are."""
+        return self.layout.columns.person is not None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of features."""
+        return tuple(self.layout.columns.features)
+
+    @property
     def width(self) -> int | None:
         """How many features a row has."""
         return len(self.layout.columns.features) or None

@@ -30,6 +30,8 @@ class FolderSource:
     labelled: bool
     only: tuple[str, ...] | None = None
     numeric: bool = False
+    has_persons: bool = False
+    names: tuple[str, ...] = ()
     width: int | None = None
     size: int = 0
 

@@ -60,6 +60,7 @@ class NpzSource:
     labels: _Array | None
     persons: _Array | None
     kept: tuple[tuple[str, _Array], ...]
+    names: tuple[str, ...] = ()  # an array names no columns
 
     def __repr__(self) -> str:
         return f"NpzSource({self.path.name})"
@@ -68,6 +69,11 @@ class NpzSource:
     def has_labels(self) -> bool:
         """Whether examples have labels."""
         return self.labels is not None
+
+    @property
+    def has_persons(self) -> bool:
+        """Whether examples say whose they are."""
+        return self.persons is not None
 
     @property
     def numeric(self) -> bool:

@@ -34,6 +34,14 @@ class Source(Protocol):
         """Whether examples have labels."""
 
     @property
+    def has_persons(self) -> bool:
+        """Whether examples say whose they are."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of features; none where these have none."""
+
+    @property
     def numeric(self) -> bool:
         """Whether labels are declared to be numbers or truth values; False where nothing is declared."""
 
@@ -63,6 +71,16 @@ class Shards:
     def has_labels(self) -> bool:
         """Whether examples have labels."""
         return self.files[0].has_labels
+
+    @property
+    def has_persons(self) -> bool:
+        """Whether examples say whose they are."""
+        return self.files[0].has_persons
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of features."""
+        return self.files[0].names
 
     @property
     def numeric(self) -> bool:
@@ -109,6 +127,16 @@ class Held:
     def has_labels(self) -> bool:
         """Whether examples have labels."""
         return self.examples.labels is not None
+
+    @property
+    def has_persons(self) -> bool:
+        """Whether examples say whose they are."""
+        return self.examples.persons is not None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of features."""
+        return tuple(getattr(self.examples.inputs, "columns", ()))
 
     def __iter__(self) -> Iterator[Examples]:
         """Gives the examples, in one batch."""

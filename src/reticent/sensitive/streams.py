@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ _BYTES = 1 << 24  # of features in a batch
 _ROWS = 1 << 14  # in a batch of anything else
 
 
-@runtime_checkable
 class Source(Protocol):
     """Sensitive: examples that can be read again, batch by batch. Files are read by `readers`, whose sources are these.
 
@@ -44,9 +43,6 @@ class Source(Protocol):
 
     def parts(self) -> "Sequence[Source]":
         """Returns pieces that can be read apart from each other; one after another they are the source."""
-
-    def ids(self) -> Iterator[Coded]:
-        """Yields the person ids alone, of the same rows in the same order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +186,10 @@ class _Ids:
     source: Source
 
     def __iter__(self) -> Iterator[Coded]:
-        return self.source.ids()
+        alone = getattr(self.source, "ids", None)  # some formats can read a column by itself
+        if alone is not None:
+            return iter(alone())
+        return (Coded.of(() if batch.persons is None else batch.persons) for batch in self.source)
 
 
 def collected(inputs: "Sequence[Inputs]", nothing: Inputs) -> Inputs:

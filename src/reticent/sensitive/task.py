@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from reticent.budget import Persons
 from reticent.labels import LabelSpace
 from reticent.numerics.coded import Coded
 from reticent.numerics.progress import Bar
-from reticent.readers import Examples
+from reticent.readers.sources import Held
 from reticent.sensitive import columns, streams
 from reticent.sensitive.batches import Batch
 from reticent.sensitive.engines import Engine, Local, Part
@@ -65,7 +66,7 @@ class Task:
     @classmethod
     def streamed(
         cls,
-        source: "streams.Source | Iterator[Examples]",
+        source: streams.Source,
         *,
         name: str = "task",
         each_row_is_a_person: bool = False,
@@ -74,8 +75,7 @@ class Task:
         """Returns a task whose examples are read batch by batch, when they are learned from.
 
         Args:
-            source: Sensitive: of `readers.open_source`, or another that can be read again; or `streams.Once`, which
-                cannot.
+            source: Sensitive: of `readers.open_source`, or `readers.Batches`.
             name: The public name of the task.
             each_row_is_a_person: Your word that no two examples are of one person.
             engine: Where its parts are worked on.
@@ -110,7 +110,7 @@ class Task:
     @property
     def rereadable(self) -> bool:
         """Whether it can be read more than once: not if it came as an iterator. Public."""
-        return isinstance(self._source, streams.Source)
+        return bool(getattr(self._source, "rereadable", True))
 
     @property
     def inputs(self) -> columns.Inputs:
@@ -172,12 +172,24 @@ class Task:
             shown: Whether a stream shows its progress on a terminal.
         """
         self._refuse_unbounded()
-        if not self.engine.shares_memory and not self.is_in_memory:
-            yield from self.engine.map(work, self._parts())
+        if not self.engine.shares_memory:
+            sent = self._parts() if self._files() else ([batch.alone()] for batch in self.batches())
+            yield from self.engine.map(work, sent)
             return
         with Bar("Learning") as bar:
             shared = streams.Shared(self._batches(bar.show if shown and not self.is_in_memory else lambda _: None))
-            yield from self.engine.map(work, [shared] * self.engine.workers)
+            yield from self.engine.map(work, [shared] * self.engine.ready())
+
+    def ready(self) -> None:
+        """Refuses, before anything is spent, an engine that cannot work on this task."""
+        self.engine.ready(() if self.engine.shares_memory else self._files())
+
+    def _files(self) -> list[Path]:
+        """The files that workers with another memory read by themselves; none where examples are in this one."""
+        path = getattr(self._source, "path", None)
+        if path is None or isinstance(self._source, Held):
+            return []
+        return list(dict.fromkeys(part.path for part in self._source.parts()))
 
     def _parts(self) -> list[Any]:
         if not self.rereadable:
