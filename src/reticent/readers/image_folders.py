@@ -29,6 +29,7 @@ class FolderSource:
     path: Path
     labelled: bool
     only: tuple[str, ...] | None = None
+    has_persons: bool = False
     numeric: bool = False
     width: int | None = None
     size: int = 0
@@ -37,6 +38,10 @@ class FolderSource:
     def has_labels(self) -> bool:
         """Whether examples have labels."""
         return self.labelled
+
+    def ids(self) -> Iterator[Coded]:
+        """A folder does not say whose images they are."""
+        return iter(())
 
     def __iter__(self) -> Iterator[Examples]:
         """Reads the examples in batches: paths, not pixels."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from reticent import errors
+from reticent.numerics.coded import Coded
 from reticent.readers import parquet_cells, parquet_types
 from reticent.readers.examples import Columns, Examples, refuse_missing, refuse_type
 from reticent.readers.limits import refuse_too_large
@@ -42,6 +43,11 @@ class ParquetSource:
         return self.columns.label is not None
 
     @property
+    def has_persons(self) -> bool:
+        """Whether examples say whose they are."""
+        return self.columns.person is not None
+
+    @property
     def numeric(self) -> bool:
         """Whether labels are declared to be numbers or truth values."""
         return self.has_labels and parquet_types.is_number(dict(self.kinds)[self.columns.label or ""])
@@ -57,12 +63,18 @@ class ParquetSource:
         """Bytes that all of it takes in memory at least."""
         objects = len(self.columns.wanted) - len(self.columns.features)
         with self._opened() as file:
-            rows = file.metadata.num_rows
+            rows: int = file.metadata.num_rows
             return max(rows * (objects * _CELL + (self.width or 0) * 8), sum(_sizes(file.metadata)))
 
     def __iter__(self) -> Iterator[Examples]:
         """Reads the examples in batches."""
-        return guarded(self._batches(), _unreadable(self.path))
+        return guarded(self._examples(), _unreadable(self.path))
+
+    def ids(self) -> Iterator[Coded]:
+        """Reads the person ids alone."""
+        name = self.columns.person
+        batches = iter(()) if name is None else self._batches([name])
+        return guarded((parquet_cells.coded(batch[name]) for batch in batches), _unreadable(self.path))
 
     def parts(self) -> list[Source]:
         """Returns row groups, small ones together: a part reads the footer of the file again."""
@@ -86,8 +98,13 @@ class ParquetSource:
         except Exception:  # pyarrow has a dozen kinds
             raise errors.InvalidValue(_unreadable(self.path)) from None
 
-    def _batches(self) -> Iterator[Examples]:
-        wanted, folder, found = list(self.columns.wanted), self.path.parent, False
+    def _examples(self) -> Iterator[Examples]:
+        for batch in self._batches(list(self.columns.wanted)):
+            yield parquet_cells.examples_of(batch, self.columns, self.path.parent)
+
+    def _batches(self, wanted: list[str]) -> Iterator[Any]:
+        """Reads record batches; one that is empty where there is no other, because it has a schema."""
+        found = False
         with self._opened() as file:
             if _kinds(file.schema_arrow, self.columns) != self.kinds:
                 raise errors.InvalidValue(f"{self.path.name} has another schema than when it was opened.")
@@ -97,10 +114,10 @@ class ParquetSource:
                 row = told.total_byte_size // max(told.num_rows, 1)
                 rows = min(max(BATCH // max(row, 1), 1), _MOST)
                 for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=wanted):
-                    yield parquet_cells.examples_of(batch, self.columns, folder)
+                    yield batch
                     found = True
             if not found:
-                yield parquet_cells.examples_of(parquet_cells.empty(file.schema_arrow, wanted), self.columns, folder)
+                yield parquet_cells.empty(file.schema_arrow, wanted)
 
 
 def open_parquet(path: Path, columns: Columns, *, labelled: bool) -> ParquetSource:
