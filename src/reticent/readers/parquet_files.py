@@ -51,7 +51,7 @@ class ParquetSource:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns of features; a column of lists names none."""
+        """Names of the columns of features; none where these have none."""
         return names(self.columns, self.kinds)
 
     @property
@@ -69,12 +69,18 @@ class ParquetSource:
         """Bytes that all of it takes in memory at least."""
         objects = len(self.columns.wanted) - len(self.columns.features)
         with self._opened() as file:
-            rows = file.metadata.num_rows
+            rows: int = file.metadata.num_rows
             return max(rows * (objects * _CELL + (self.width or 0) * 8), sum(_sizes(file.metadata)))
 
     def __iter__(self) -> Iterator[Examples]:
         """Reads the examples in batches."""
-        return guarded(self._batches(), _unreadable(self.path))
+        return guarded(self._examples(), _unreadable(self.path))
+
+    def ids(self) -> Iterator[Coded]:
+        """Reads the person ids alone."""
+        name = self.columns.person
+        batches = iter(()) if name is None else self._batches([name])
+        return guarded((parquet_cells.coded(batch[name]) for batch in batches), _unreadable(self.path))
 
     def parts(self) -> list[Source]:
         """Returns row groups, small ones together: a part reads the footer of the file again."""
@@ -90,14 +96,6 @@ class ParquetSource:
             filled += sizes[group]
         return [replace(self, groups=tuple(groups)) for groups in found]
 
-    def ids(self) -> Iterator[Coded]:
-        """Reads the column of person ids alone, of the same rows in the same order."""
-        person = self.columns.person
-        with self._opened() as file:
-            groups = range(file.metadata.num_row_groups) if self.groups is None else self.groups
-            for batch in file.iter_batches(batch_size=_MOST, row_groups=list(groups), columns=[person]):
-                yield parquet_cells.coded(batch[person])
-
     def _opened(self) -> Any:
         texts = [name for name, kind in self.kinds if parquet_types.is_text(kind)]
         try:
@@ -106,8 +104,13 @@ class ParquetSource:
         except Exception:  # pyarrow has a dozen kinds
             raise errors.InvalidValue(_unreadable(self.path)) from None
 
-    def _batches(self) -> Iterator[Examples]:
-        wanted, folder, found = list(self.columns.wanted), self.path.parent, False
+    def _examples(self) -> Iterator[Examples]:
+        for batch in self._batches(list(self.columns.wanted)):
+            yield parquet_cells.examples_of(batch, self.columns, self.path.parent)
+
+    def _batches(self, wanted: list[str]) -> Iterator[Any]:
+        """Reads record batches; one that is empty where there is no other, because it has a schema."""
+        found = False
         with self._opened() as file:
             if kinds_of(file.schema_arrow, self.columns) != self.kinds:
                 raise errors.InvalidValue(f"{self.path.name} has another schema than when it was opened.")
@@ -117,10 +120,10 @@ class ParquetSource:
                 row = max(told.total_byte_size // max(told.num_rows, 1), 4 * (self.width or 0))  # repeats take no room
                 rows = min(max(BATCH // max(row, 1), 1), _MOST)
                 for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=wanted):
-                    yield parquet_cells.examples_of(batch, self.columns, folder)
+                    yield batch
                     found = True
             if not found:
-                yield parquet_cells.examples_of(parquet_cells.empty(file.schema_arrow, wanted), self.columns, folder)
+                yield parquet_cells.empty(file.schema_arrow, wanted)
 
 
 def open_parquet(path: Path, columns: Columns, *, labelled: bool) -> ParquetSource:
@@ -164,7 +167,7 @@ def library() -> Any:
 
 
 def checked(path: Path, columns: Columns, schema: Any) -> Kinds:
-    """Returns the types of the wanted columns; refuses a schema without one, or by which no cell of one could be used."""
+    """Returns the types of the wanted columns; refuses a schema without one, or by which no cell could be used."""
     refuse_missing(path, columns.wanted, schema.names)
     _refuse_types(path, columns, schema)
     return kinds_of(schema, columns)

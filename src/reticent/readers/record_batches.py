@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from reticent import errors
+from reticent.numerics.coded import Coded
 from reticent.readers import parquet_cells, parquet_files
 from reticent.readers.examples import Columns, Examples
 from reticent.readers.sources import BATCH, guarded
 
 _SHOWN = Path("these record batches")
+_UNREADABLE = "These record batches cannot be read."
 _ROW = 64  # bytes of a row, at least
 
 
@@ -98,7 +100,13 @@ class Batches:
 
     def __iter__(self) -> Iterator[Examples]:
         """Yields the examples in batches of a bounded size. SENSITIVE."""
-        return guarded(self._examples(), "These record batches cannot be read.")
+        return guarded(self._examples(), _UNREADABLE)
+
+    def ids(self) -> Iterator[Coded]:
+        """Yields the person ids alone. SENSITIVE."""
+        name = self.columns.person
+        batches = iter(()) if name is None else iter(self._given())
+        return guarded((parquet_cells.coded(batch[name]) for batch in batches), _UNREADABLE)
 
     def parts(self) -> "list[Batches]":
         """Returns itself alone: it is read here."""

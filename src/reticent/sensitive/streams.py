@@ -1,9 +1,9 @@
 """Where the examples of a task come from: memory, a file that can be read again, or an iterator that cannot."""
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from reticent.readers import Examples
 from reticent.sensitive.batches import Batch
 from reticent.sensitive.columns import Inputs
 from reticent.sensitive.persons import Counters, Marks, kept_of_each
+
+Result = TypeVar("Result")
 
 _BYTES = 1 << 24  # of features in a batch
 _ROWS = 1 << 14  # in a batch of anything else
@@ -40,6 +42,9 @@ class Source(Protocol):
 
     def __iter__(self) -> Iterator[Examples]:
         """Starts anew, and yields examples of a bounded size."""
+
+    def ids(self) -> Iterator[Coded]:
+        """Yields the person ids alone, of the same rows in the same order."""
 
     def parts(self) -> "Sequence[Source]":
         """Returns pieces that can be read apart from each other; one after another they are the source."""
@@ -146,15 +151,23 @@ class Shared:
     """Batches that several threads take turns to read, each the next one that nobody has."""
 
     def __init__(self, batches: Iterator[Batch]) -> None:
-        self._batches, self._lock = batches, threading.Lock()
+        self._batches, self._lock, self._stopped = batches, threading.Lock(), False
 
     def __iter__(self) -> Iterator[Batch]:
         while True:
             with self._lock:
-                batch = next(self._batches, None)
+                batch = None if self._stopped else next(self._batches, None)
             if batch is None:
                 return
             yield batch
+
+    def worked(self, work: "Callable[[Iterable[Batch]], Result]") -> Result:
+        """Returns what work makes of the batches that it gets; where it fails, nobody gets another one."""
+        try:
+            return work(self)
+        except BaseException:
+            self._stopped = True
+            raise
 
 
 def batch_of(examples: Examples, rows: npt.NDArray[np.int64] | None, spelled: Spellings | None) -> Batch:
@@ -186,10 +199,7 @@ class _Ids:
     source: Source
 
     def __iter__(self) -> Iterator[Coded]:
-        alone = getattr(self.source, "ids", None)  # some formats can read a column by itself
-        if alone is not None:
-            return iter(alone())
-        return (Coded.of(() if batch.persons is None else batch.persons) for batch in self.source)
+        return self.source.ids()
 
 
 def collected(inputs: "Sequence[Inputs]", nothing: Inputs) -> Inputs:

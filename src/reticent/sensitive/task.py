@@ -178,7 +178,7 @@ class Task:
             return
         with Bar("Learning") as bar:
             shared = streams.Shared(self._batches(bar.show if shown and not self.is_in_memory else lambda _: None))
-            yield from self.engine.map(work, [shared] * self.engine.ready())
+            yield from self.engine.map(lambda _: shared.worked(work), [shared] * self.engine.ready())
 
     def ready(self) -> None:
         """Refuses, before anything is spent, an engine that cannot work on this task."""
