@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from reticent.memory import Memory
     from reticent.policies import PublicLabels, ReleasedLabels
     from reticent.privacy.planning import Plan, plan
+    from reticent.readers import Batches, open_source
+    from reticent.sensitive import engines
     from reticent.sensitive.learners.cosine import Cosine
     from reticent.sensitive.learners.peft import PeftEnsemble
     from reticent.sensitive.tuning import tune
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UNKNOWN",
     "Adjacency",
+    "Batches",
     "Budget",
     "BudgetExceeded",
     "ContinualClassifier",
@@ -42,7 +45,9 @@ __all__ = [
     "__version__",
     "compare",
     "encoders",
+    "engines",
     "load",
+    "open_source",
     "plan",
     "tune",
 ]
@@ -52,6 +57,7 @@ __all__ = [
 _LATER = {
     "Adjacency": "reticent.budget",
     "Budget": "reticent.budget",
+    "Batches": "reticent.readers",
     "BudgetExceeded": "reticent.errors",
     "ContinualClassifier": "reticent.classifier",
     "Cosine": "reticent.sensitive.learners.cosine",
@@ -67,10 +73,11 @@ _LATER = {
     "UNKNOWN": "reticent.labels",
     "compare": "reticent.lab.compare",
     "load": "reticent.loading",
+    "open_source": "reticent.readers",
     "plan": "reticent.privacy.planning",
     "tune": "reticent.sensitive.tuning",
 }
-_MODULES = {"encoders": "reticent.encoders"}
+_MODULES = {"encoders": "reticent.encoders", "engines": "reticent.sensitive.engines"}
 
 
 def __getattr__(name: str) -> Any:

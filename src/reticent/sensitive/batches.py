@@ -31,3 +31,7 @@ class Batch:
     def inputs(self) -> Any:
         """The inputs that count: an array of features, or a list."""
         return self.whole if self.rows is None else take(self.whole, self.rows)
+
+    def alone(self) -> "Batch":
+        """Returns a batch of nothing but the examples that count, to be sent."""
+        return self if self.rows is None else Batch(self.inputs, None, self.labels)

@@ -1,25 +1,27 @@
 """Where the examples of a task come from: memory, a file that can be read again, or an iterator that cannot."""
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from reticent import errors
-from reticent.labels import LabelSpace, spelled
+from reticent.labels import LabelSpace, Spellings
 from reticent.numerics.coded import Coded
 from reticent.readers import Examples
 from reticent.sensitive.batches import Batch
 from reticent.sensitive.columns import Inputs
 from reticent.sensitive.persons import Counters, Marks, kept_of_each
 
+Result = TypeVar("Result")
+
 _BYTES = 1 << 24  # of features in a batch
 _ROWS = 1 << 14  # in a batch of anything else
 
 
-@runtime_checkable
 class Source(Protocol):
     """Sensitive: examples that can be read again, batch by batch. Files are read by `readers`, whose sources are these.
 
@@ -41,11 +43,11 @@ class Source(Protocol):
     def __iter__(self) -> Iterator[Examples]:
         """Starts anew, and yields examples of a bounded size."""
 
-    def parts(self) -> "Sequence[Source]":
-        """Returns pieces that can be read apart from each other; one after another they are the source."""
-
     def ids(self) -> Iterator[Coded]:
         """Yields the person ids alone, of the same rows in the same order."""
+
+    def parts(self) -> "Sequence[Source]":
+        """Returns pieces that can be read apart from each other; one after another they are the source."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +78,10 @@ class InMemory:
             part = slice(start, start + size)
             whose = None if self.persons is None else self.persons.taken(part)
             yield Examples(self.inputs[part], self.labels.taken(part), whose)
+
+    def at_once(self) -> Iterator[Examples]:
+        """Yields all of it in one batch."""
+        yield Examples(self.inputs, self.labels, self.persons)
 
     def parts(self) -> "list[InMemory]":
         """Itself: what is in memory is shared out batch by batch."""
@@ -111,11 +117,11 @@ class Piece:
         return "Piece(<sensitive>)"
 
     def __iter__(self) -> Iterator[Batch]:
-        at = 0
+        at, spelled = 0, None if self.known is None else Spellings(self.known)
         for examples in self.source:
             size = len(examples.inputs)
             rows = None if self.marks is None else self.marks.rows(at, at + size)
-            yield batch_of(examples, rows, self.known)
+            yield batch_of(examples, rows, spelled)
             at += size
         if self.marks is not None and at != len(self.marks):
             raise errors.InvalidValue("Expected a source that has the same rows whenever it is read.")
@@ -134,31 +140,41 @@ class Once:
 
     def __iter__(self) -> Iterator[Batch]:
         counters = None if self.most is None else Counters(self.most)
+        spelled = None if self.known is None else Spellings(self.known)
         for examples in self.source:
-            rows = None if counters is None else np.flatnonzero(counters.kept(Coded.of(examples.persons or ())))
-            yield batch_of(examples, rows, self.known)
+            whose = () if examples.persons is None else examples.persons
+            rows = None if counters is None else np.flatnonzero(counters.kept(Coded.of(whose)))
+            yield batch_of(examples, rows, spelled)
 
 
 class Shared:
     """Batches that several threads take turns to read, each the next one that nobody has."""
 
     def __init__(self, batches: Iterator[Batch]) -> None:
-        self._batches, self._lock = batches, threading.Lock()
+        self._batches, self._lock, self._stopped = batches, threading.Lock(), False
 
     def __iter__(self) -> Iterator[Batch]:
         while True:
             with self._lock:
-                batch = next(self._batches, None)
+                batch = None if self._stopped else next(self._batches, None)
             if batch is None:
                 return
             yield batch
 
+    def worked(self, work: "Callable[[Iterable[Batch]], Result]") -> Result:
+        """Returns what work makes of the batches that it gets; where it fails, nobody gets another one."""
+        try:
+            return work(self)
+        except BaseException:
+            self._stopped = True
+            raise
 
-def batch_of(examples: Examples, rows: Any, known: LabelSpace | None) -> Batch:
+
+def batch_of(examples: Examples, rows: npt.NDArray[np.int64] | None, spelled: Spellings | None) -> Batch:
     """Returns the examples that count, with labels as they are known: a number and its text are one label."""
     labels = Coded.of(() if examples.labels is None else examples.labels)
     labels = labels if rows is None else labels.taken(rows)
-    return Batch(examples.inputs, rows, labels if known is None else labels.mapped(lambda label: spelled(label, known)))
+    return Batch(examples.inputs, rows, labels if spelled is None else labels.mapped(spelled.one))
 
 
 def pieces(source: Source, most: int | None, known: LabelSpace | None) -> list[Piece]:
@@ -169,6 +185,8 @@ def pieces(source: Source, most: int | None, known: LabelSpace | None) -> list[P
         most: How many examples of each person count; None where there are no ids.
         known: The labels in whose spelling those of the batches are.
     """
+    if isinstance(source, InMemory) and known is not None:  # entries are looked up once, not in each batch
+        source, known = replace(source, labels=source.labels.mapped(Spellings(known).one)), None
     parts = source.parts()
     if most is None:
         return [Piece(part, None, known) for part in parts]
@@ -184,11 +202,13 @@ class _Ids:
         return self.source.ids()
 
 
-def collected(batches: Iterable[Batch]) -> tuple[Any, list[object]]:
-    """Returns all inputs and labels at once, for what needs them in memory."""
-    found = list(batches)
-    labels: list[object] = Coded.joined([batch.labels for batch in found]).cells()
-    inputs = [batch.inputs for batch in found]
-    if inputs and all(isinstance(part, np.ndarray) for part in inputs):
-        return inputs[0] if len(inputs) == 1 else np.concatenate(inputs), labels
-    return [cell for part in inputs for cell in part], labels
+def collected(inputs: "Sequence[Inputs]", nothing: Inputs) -> Inputs:
+    """Returns the inputs of batches at once, for what needs them in memory.
+
+    Args:
+        inputs: Of each batch.
+        nothing: What it is where there is none.
+    """
+    if not inputs or not isinstance(inputs[0], np.ndarray):
+        return [cell for part in inputs for cell in part] if inputs else nothing
+    return inputs[0] if len(inputs) == 1 else np.concatenate(inputs)

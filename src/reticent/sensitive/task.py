@@ -1,13 +1,18 @@
 """Task: the sensitive examples of one task, for the time it takes to learn it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
+
+import numpy as np
 
 from reticent import errors, names
 from reticent.budget import Persons
 from reticent.labels import LabelSpace
 from reticent.numerics.coded import Coded
-from reticent.readers import Examples
+from reticent.numerics.progress import Bar
+from reticent.readers.sources import Held
 from reticent.sensitive import columns, streams
 from reticent.sensitive.batches import Batch
 from reticent.sensitive.engines import Engine, Local, Part
@@ -61,7 +66,7 @@ class Task:
     @classmethod
     def streamed(
         cls,
-        source: "streams.Source | Iterator[Examples]",
+        source: streams.Source,
         *,
         name: str = "task",
         each_row_is_a_person: bool = False,
@@ -70,8 +75,7 @@ class Task:
         """Returns a task whose examples are read batch by batch, when they are learned from.
 
         Args:
-            source: Sensitive: of `readers.open_source`, or another that can be read again; or `streams.Once`, which
-                cannot.
+            source: Sensitive: of `readers.open_source`, or `readers.Batches`.
             name: The public name of the task.
             each_row_is_a_person: Your word that no two examples are of one person.
             engine: Where its parts are worked on.
@@ -106,7 +110,7 @@ class Task:
     @property
     def rereadable(self) -> bool:
         """Whether it can be read more than once: not if it came as an iterator. Public."""
-        return isinstance(self._source, streams.Source)
+        return bool(getattr(self._source, "rereadable", True))
 
     @property
     def inputs(self) -> columns.Inputs:
@@ -114,31 +118,78 @@ class Task:
         self._refuse_unbounded()
         if self._most is None and isinstance(self._source, streams.InMemory):
             return self._source.inputs
-        inputs: columns.Inputs = streams.collected(self.batches())[0]
-        return inputs
+        return streams.collected([batch.inputs for batch in self.batches()], self.no_inputs)
 
     @property
     def labels(self) -> list[object]:
         """One label per example, all at once. SENSITIVE."""
         return [label for batch in self.batches() for label in batch.labels]
 
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether all of it is in memory; public: how it was passed."""
+        return isinstance(self._source, streams.InMemory)
+
+    @property
+    def no_inputs(self) -> columns.Inputs:
+        """No input at all, of the shape and type that are declared, by which inputs are refused before the spend."""
+        if isinstance(self._source, streams.InMemory):
+            return self._source.inputs[:0]
+        return [] if self.width is None else np.zeros((0, self.width), np.float32)
+
+    def whole(self) -> list[Batch]:
+        """Returns all of a task that is in memory as one batch. SENSITIVE."""
+        self._refuse_unbounded()
+        return [batch for piece in self._parts() for batch in replace(piece, source=piece.source.at_once())]
+
+    def in_memory_of(self, batches: Sequence[Batch], nothing: columns.Inputs) -> "Task":
+        """Returns a task in memory with what batches hold in place of its own inputs and labels. SENSITIVE.
+
+        Args:
+            batches: Made from those of the task.
+            nothing: What the inputs are where there is no batch.
+        """
+        inputs = streams.collected([batch.inputs for batch in batches], nothing)
+        labels = Coded.joined([batch.labels for batch in batches])
+        return self._changed(_source=streams.InMemory(inputs, labels, None), _most=None, _known=None)
+
     def batches(self) -> Iterator[Batch]:
         """Yields all examples in batches of a bounded size, in their order. SENSITIVE."""
         self._refuse_unbounded()
-        for piece in self._parts():
+        return self._batches(lambda _: None)
+
+    def _batches(self, show: Callable[[float], None]) -> Iterator[Batch]:
+        pieces = self._parts()
+        for done, piece in enumerate(pieces):
+            show(done / len(pieces))
             yield from piece
 
-    def mapped(self, work: Callable[[Part], Result]) -> Iterator[Result]:
+    def mapped(self, work: Callable[[Part], Result], *, shown: bool = True) -> Iterator[Result]:
         """Yields what work returns for parts of the task; the engine says where, and in which order. SENSITIVE.
 
         Args:
             work: From an iterable of batches to a partial result; a frozen value that can be pickled.
+            shown: Whether a stream shows its progress on a terminal.
         """
         self._refuse_unbounded()
-        if not self.engine.shares_memory and not isinstance(self._source, streams.InMemory):
-            return self.engine.map(work, self._parts())
-        shared = streams.Shared(self.batches())
-        return self.engine.map(work, [shared] * self.engine.workers)
+        if not self.engine.shares_memory:
+            sent = self._parts() if self._files() else ([batch.alone()] for batch in self.batches())
+            yield from self.engine.map(work, sent)
+            return
+        with Bar("Learning") as bar:
+            shared = streams.Shared(self._batches(bar.show if shown and not self.is_in_memory else lambda _: None))
+            yield from self.engine.map(lambda _: shared.worked(work), [shared] * self.engine.ready())
+
+    def ready(self) -> None:
+        """Refuses, before anything is spent, an engine that cannot work on this task."""
+        self.engine.ready(() if self.engine.shares_memory else self._files())
+
+    def _files(self) -> list[Path]:
+        """The files that workers with another memory read by themselves; none where examples are in this one."""
+        path = getattr(self._source, "path", None)
+        if path is None or isinstance(self._source, Held):
+            return []
+        return list(dict.fromkeys(part.path for part in self._source.parts()))
 
     def _parts(self) -> list[Any]:
         if not self.rereadable:

@@ -2,5 +2,6 @@
 
 from reticent.sensitive.engines.engine import Engine, Part
 from reticent.sensitive.engines.local import Local
+from reticent.sensitive.engines.ray import Ray
 
-__all__ = ["Engine", "Local", "Part"]
+__all__ = ["Engine", "Local", "Part", "Ray"]

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from reticent import errors
@@ -32,21 +33,21 @@ class Local:
         if self.threads is not None:
             errors.set_whole(self, "threads", at_least=1)
 
-    @property
-    def workers(self) -> int:
-        """How many threads work at once."""
+    def ready(self, files: Iterable[Path] = ()) -> int:
+        """Returns how many threads work at once; there is nothing to refuse."""
         return self.threads or min(_MOST, _cores())
 
     def map(self, work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
         """Yields what work returns for each part, in any order; parts are taken as threads become free."""
-        if self.workers == 1:
+        workers = self.ready()
+        if workers == 1:
             yield from map(work, parts)
             return
-        with ThreadPoolExecutor(self.workers) as pool:
+        with ThreadPoolExecutor(workers) as pool:
             running: set[Future[Result]] = set()
             for part in parts:
                 running.add(pool.submit(work, part))
-                if len(running) == self.workers:
+                if len(running) == workers:
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     yield from (future.result() for future in done)
             while running:
