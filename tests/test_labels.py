@@ -92,6 +92,29 @@ def test_label_space_finds_rows():
     assert space.union(LabelSpace(("E10",))) is space
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [("a", "b", "c"), ("c", "a"), ("a", "é"), (1, "1"), tuple(map(str, range(500)))],
+    ids=lambda labels: str(labels[:3]),
+)
+def test_loading_makes_no_index_of_labels(labels):
+    space = LabelSpace(labels)
+    assert "_rows" not in vars(space)
+    assert space.union(LabelSpace(())) is space
+    assert "_rows" not in vars(space)
+    assert [space.row(label) for label in labels] == list(range(len(labels)))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [("a", "a"), ("a", "b", "a"), ("b", "a", "b"), (1, 1.0), (True, 1), ("a", None), ("\ud800",), ("a", float("nan"))],
+    ids=ascii,
+)
+def test_labels_that_are_none_or_there_twice_are_refused(labels):
+    with pytest.raises(errors.InvalidValue, match="Expected"):
+        LabelSpace(labels)
+
+
 class Colour(str, enum.Enum):  # noqa: UP042 (its str() is another text)
     RED = "red"
 

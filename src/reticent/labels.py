@@ -1,5 +1,6 @@
 """LabelSpace: the labels a classifier may output, and how they became known."""
 
+import itertools
 import os
 import re
 from collections.abc import Container, Hashable, Iterable, Mapping
@@ -152,6 +153,8 @@ def labels_from_json(values: Iterable[Any], levels: int = 8) -> tuple[Label, ...
     """
     if levels < 0 or not isinstance(values, list):
         raise errors.InvalidValue("Expected a list of labels, with less nesting.")
+    if list not in set(map(type, values)):  # millions of texts
+        return tuple(values)
     return tuple(labels_from_json(value, levels - 1) if isinstance(value, list) else value for value in values)
 
 
@@ -178,6 +181,7 @@ class LabelSpace:
       - Labels keep their names and their order; a space never changes.      test_label_space_is_a_value
       - A union is idempotent and keeps the order of what was known.         test_union_is_idempotent
       - Finding a label takes the same time in a space of any size.          test_label_space_finds_rows
+      - A space has no index until a label is looked for.                    test_loading_makes_no_index_of_labels
 
     Args:
         labels: Distinct labels, in a public order.
@@ -194,9 +198,9 @@ class LabelSpace:
     def __post_init__(self) -> None:
         if not isinstance(self.labels, tuple):
             raise errors.InvalidValue("Expected the labels of a label space as a tuple.")
-        if any(canonical(label) is None for label in self.labels):
+        if not _are_labels(self.labels):
             raise errors.InvalidValue("Expected labels that are strings, numbers or tuples of them; not None or NaN.")
-        if len(self._rows) < len(self.labels):
+        if not _are_distinct(self.labels):
             raise errors.InvalidValue("Expected distinct labels, got some twice.")
         if not isinstance(self.event, Event):
             raise errors.InvalidValue("Expected an event that says how the labels became known.")
@@ -209,6 +213,7 @@ class LabelSpace:
 
     @cached_property
     def _rows(self) -> dict[Label, int]:
+        """Where each label is; made when one is first looked for, which predicting does not."""
         return dict(zip(self.labels, range(len(self.labels)), strict=True))
 
     def row(self, label: Label) -> int:
@@ -222,6 +227,20 @@ class LabelSpace:
             return self
         parts = [space.event for space in (self, other) if space.event != events.Public()]
         return LabelSpace(self.labels + new, events.compose(*parts) if parts else events.Public())
+
+
+def _are_labels(labels: tuple[Label, ...]) -> bool:
+    """Returns whether all may be released; millions of plain texts are looked at without calling Python for each."""
+    if set(map(type, labels)) == {str} and all(map(str.isascii, labels)):  # type: ignore[arg-type]
+        return True
+    return all(canonical(label) is not None for label in labels)
+
+
+def _are_distinct(labels: tuple[Label, ...]) -> bool:
+    """Returns whether no label is there twice; texts in ascending order are not even hashed."""
+    if set(map(type, labels)) == {str} and all(map(str.__lt__, labels, itertools.islice(labels, 1, None))):  # type: ignore[arg-type]
+        return True
+    return len(set(labels)) == len(labels)
 
 
 @dataclass(frozen=True)

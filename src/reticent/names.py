@@ -60,6 +60,8 @@ def normal(text: str) -> str:
     >>> normal(" cafe\u0301\u00a01 ") == "caf\u00e9 1"
     True
     """
+    if text.isascii():  # composed already, and its only blank of this kind is the plain one
+        return text.strip()
     return "".join(" " if unicodedata.category(c) == "Zs" else c for c in unicodedata.normalize("NFC", text)).strip()
 
 
@@ -69,7 +71,8 @@ def near(name: str, others: Iterable[str]) -> str | None:
     >>> near("March 2026", ["april", "march  2026"]), near("march", ["march"])
     ('march  2026', None)
     """
-    return next((other for other in others if other != name and _folded(other) == _folded(name)), None)
+    folded = _folded(name)
+    return next((other for other in others if other != name and _folded(other) == folded), None)
 
 
 def shown(text: object) -> str:

@@ -1,3 +1,6 @@
+import tracemalloc
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -76,6 +79,36 @@ def test_ensemble_scores_with_every_head():
     one, two = (v @ r.parameters["head.weight"].T + r.parameters["head.bias"] for r in releases)
     slow = np.stack([one[:, 0], np.maximum(one[:, 1], two[:, 0]), two[:, 1]], axis=1)
     np.testing.assert_allclose(scorer.score(scorer.embed(x, None)), slow, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rule", [aggregate.argmax, aggregate.median, aggregate.entropy, lambda m, r: m[-1].values])
+def test_heads_are_looked_at_one_after_the_other(rule):
+    """Their logits together would be 120 MB."""
+    labels, width, heads = 500, 8, 30
+    draw, names = np.random.default_rng(0), LabelSpace(tuple(range(labels)))
+    releases = [
+        replace(
+            release([0], t),
+            parameters={
+                "rows": np.arange(labels, dtype=np.int32),
+                "head.weight": draw.normal(size=(labels, width)).astype(np.float32),
+                "head.bias": draw.normal(size=labels).astype(np.float32),
+            },
+        )
+        for t in range(heads)
+    ]
+    x = draw.normal(size=(2_000, width)).astype(np.float32)
+    scorer = Ensemble(aggregate=rule).scorer(releases, names)
+    tracemalloc.start()
+    scores = scorer.score(x)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 10 * scores.nbytes
+    logits = [
+        Logits(r.parameters["rows"], x[:50] @ r.parameters["head.weight"].T + r.parameters["head.bias"])
+        for r in releases
+    ]
+    np.testing.assert_allclose(scores[:50], rule(logits, np.arange(labels)), rtol=1e-4, atol=1e-4)
 
 
 def test_what_cannot_be_encoded_scores_zero():

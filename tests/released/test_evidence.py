@@ -1,6 +1,7 @@
 """The estimator of class directions: right in each kind of stream, never far behind the best of simpler ones."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -186,6 +187,19 @@ def test_memory_is_read_through_its_matrix():
     independent, directions = stream(home(1.0, tasks, draw, size=40.0), draw)
     alone = accuracy(by_evidence(independent), directions, np.random.default_rng(seed))
     assert known > alone + 0.2
+
+
+@pytest.mark.parametrize("tasks", [5, 90])
+def test_without_memory_columns_are_those_of_the_identity(tasks):
+    draw = np.random.default_rng(0)
+    noise = np.where(draw.random((7, tasks)) < 0.2, np.inf, draw.uniform(1, 9, (7, tasks)))
+    sums = np.where(np.isfinite(noise)[:, :, None], 30 * draw.normal(size=(7, tasks, 16)), 0)
+    blocks = Blocks(sums, noise, 7, weights=draw.uniform(0.5, 1, (7, tasks)))
+    read, multiplied = (evidence._columns(b, slice(None)) for b in (blocks, replace(blocks, mixing=np.eye(tasks))))
+    for name in ("tasks", "usable", "count"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(multiplied, name))
+    for name in ("sums", "gram"):
+        np.testing.assert_allclose(getattr(read, name), getattr(multiplied, name), rtol=1e-12, atol=1e-12)
 
 
 def test_missing_blocks_change_nothing():

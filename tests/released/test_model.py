@@ -10,7 +10,7 @@ from reticent.released import denoise
 from reticent.released.aggregate import AGGREGATES
 from reticent.released.ensemble import Ensemble
 from reticent.released.evidence import by_evidence
-from reticent.released.model import Model
+from reticent.released.model import Model, Scorer
 from reticent.released.release import Release
 from reticent.released.sums import Sums
 
@@ -97,3 +97,33 @@ def test_what_are_no_numbers_is_refused(inputs):
 def test_objects_that_are_no_numbers_are_unknown():
     cells = np.array([[0, 1, 0], [None, 1, 0], ["x", 1, 0], [0, 0, "1"]], dtype=object)
     assert model_of(Sums()).answers(cells, None).tolist() == [1, -1, -1, 2]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_few_scores_at_a_time_give_the_same_answers(rule, k, monkeypatch):
+    model, x = model_of(RULES[rule]), np.random.default_rng(1).normal(size=(40, 3))
+    x[3], x[5] = 0, np.nan
+    whole, chances = model.best(x, None, k, weighed=True), model.probabilities(x, None)
+    monkeypatch.setattr("reticent.released.model._SCORES", 20)
+    monkeypatch.setattr("reticent.released.model._CHANCES", 4)
+    blocks = model.best(x, None, k, weighed=True)
+    np.testing.assert_array_equal(blocks.rows, whole.rows)
+    np.testing.assert_allclose(blocks.scores, whole.scores, rtol=1e-6)
+    np.testing.assert_allclose(blocks.chances, whole.chances, rtol=1e-6)
+    np.testing.assert_allclose(model.probabilities(x, None), chances, rtol=1e-6)
+    np.testing.assert_array_equal(model.answers_to(model.prepared(x, None)), whole.rows[:, 0])
+    assert model.best(x[:0], None, k).rows.shape == (0, k)
+
+
+def test_a_million_labels_are_scored_few_examples_at_a_time():
+    class Wide:
+        def scorer(self, releases, labels):
+            return Scorer(np.arange(1 << 20), np.zeros(0, np.int64), 0.0, lambda x, _: x, self.score)
+
+        def score(self, x):
+            assert len(x) <= 16
+            return np.repeat(x, 1 << 20, axis=1)
+
+    model = Model(LabelSpace(()), Wide())
+    assert model.top(np.arange(20, dtype=np.float32)[:, None], None, 3)[0].tolist() == [[0, 1, 2]] * 20

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,7 +73,10 @@ def predict(
 
     Example: `reticent predict new.csv --model model/ --text note --keep id -o out.csv`
     """
-    from reticent.readers import Columns, read
+    import numpy as np
+
+    from reticent.readers import Columns, open_source
+    from reticent.readers.image_folders import FolderSource
     from reticent.released.contents import refuse_own
     from reticent.report import row_files
 
@@ -89,28 +92,44 @@ def predict(
     columns = Columns(text=text, image=image, features=listed(features), keep=tuple(dict.fromkeys(keep or ())))
     _refuse_own_columns(columns.keep, k)
     classifier = loaded(model, encoder, learner, device=device, batch_size=batch_size)
-    examples = read(source, columns, labelled=False)
-    released = classifier.model_for(examples.inputs)
-    found = released.best(examples.inputs, classifier.encoder, k, weighed=proba or least > 0)
-    found = found.abstaining(least) if least > 0 else found
-    labels = released.names(found.rows)
-    more = {"score": found.scores} if top_k is not None else {}
-    more |= {"probability": found.chances.round(6)} if proba else {}
-    if as_json:
-        facts = {"labels": labels.tolist()}
-        for name, values in more.items():
-            facts[_PLURAL[name]] = [[row_files.finite(value) for value in row] for row in values.tolist()]
-        typer.echo(json.dumps(facts, indent=2))
+    opened = open_source(source, columns, labelled=False)
+    facts: dict[str, list[Any]] = {}
+    written = ""
+
+    def tables() -> Iterator[dict[str, Any]]:
+        nonlocal written
+        first = 1
+        for examples in opened:
+            released = classifier.model_for(examples.inputs)
+            found = released.best(examples.inputs, classifier.encoder, k, weighed=proba or least > 0)
+            found = found.abstaining(least) if least > 0 else found
+            more = {"score": found.scores} if top_k is not None else {}
+            more |= {"probability": found.chances.round(6)} if proba else {}
+            if as_json:
+                facts.setdefault("labels", []).extend(released.names(found.rows).tolist())
+                for name, values in more.items():
+                    shown = [[row_files.finite(value) for value in row] for row in values.tolist()]
+                    facts.setdefault(_PLURAL[name], []).extend(shown)
+            kept = dict(examples.kept)  # of a folder of images, the names of its files
+            count = np.arange(first, first + len(found.rows))
+            table: dict[str, Any] = kept if of_images else {"row": count, **kept}
+            for i in range(k):
+                table[f"label{_place(i)}"] = released.coded_names(found.rows[:, i])
+                table |= {f"{name}{_place(i)}": values[:, i] for name, values in more.items()}
+            first, written = first + len(found.rows), ", ".join(table)
+            yield table
+
+    of_images = isinstance(opened, FolderSource)
     if output is None:
-        return
-    kept = dict(examples.kept)  # of a folder, the names of its files
-    table: dict[str, Any] = kept if source.is_dir() else {"row": list(range(1, len(labels) + 1)), **kept}
-    for i in range(k):
-        table[f"label{_place(i)}"] = labels[:, i].tolist()
-        table |= {f"{name}{_place(i)}": values[:, i].tolist() for name, values in more.items()}
-    row_files.write_rows(output, table, texts=[f"label{_place(i)}" for i in range(k)], safe=safe_csv)
-    if output != row_files.STANDARD_OUTPUT and not as_json:
-        tell(f"Wrote {output}: one row for each example, in their order; columns {', '.join(table)}.")
+        for _ in tables():
+            pass
+    else:
+        texts = [f"label{_place(i)}" for i in range(k)]
+        row_files.write_batches(output, tables(), texts=texts, safe=safe_csv)
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+    elif output != row_files.STANDARD_OUTPUT:
+        tell(f"Wrote {output}: one row for each example, in their order; columns {written}.")
 
 
 def evaluate(

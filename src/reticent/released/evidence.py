@@ -50,7 +50,9 @@ _EMPTY_SHARE = 0.7
 _CALM = 0.01
 _COARSE, _LEAST_OWN = 1e-4, 0.02  # variance that is no reason to trust a label more; least that labels differ by
 _PSEUDO = 0.3  # labels added to every kind, so that none becomes impossible
-_CELLS = 1 << 22  # likelihoods, and numbers of whitened blocks, held at a time
+_CELLS = 1 << 22  # likelihoods held at a time
+_WHITE = 1 << 20  # numbers of whitened blocks held at a time: they stay in the cache
+_KEPT = 1 << 24  # numbers of columns that are kept, else they are computed each time
 
 
 def by_evidence(blocks: Blocks) -> Floats:
@@ -113,7 +115,7 @@ class _Columns:
 def _columns(blocks: Blocks, part: slice) -> _Columns:
     noise = blocks.noise[part]
     there = np.isfinite(noise)
-    whitened = np.where(there[:, :, None], blocks.sums[part] / noise[:, :, None], 0.0)
+    whitened = blocks.sums[part] / noise[:, :, None]  # zero where the noise is infinite
     scale = np.where(there, 1 / noise, 0.0)
     weights = there * (1.0 if blocks.weights is None else blocks.weights[part])
     labels, tasks = noise.shape
@@ -223,13 +225,22 @@ class _Estimate:
         self.tells = _NAME_TELLS if self.named.any() else _NAME_TELLS[:1]
         self.sizes = self._sizes()
         shapes = len(_SPREAD) * min(tasks, _LIKELY) + 1 + _FEW
-        cells = max(shapes * len(self.sizes) * len(self.tells), tasks * self.width)
-        self._step = max(1, _CELLS // cells)
+        self._step = max(1, min(_CELLS // (shapes * len(self.sizes) * len(self.tells)), _WHITE // (tasks * self.width)))
+        self._kept: dict[int, _Columns] = {}
         self._fit()
 
     def _parts(self) -> Iterator[slice]:
         labels = len(self.blocks.sums)
         return (slice(start, start + self._step) for start in range(0, labels, self._step))
+
+    def _columns_of(self, part: slice) -> _Columns:
+        """Returns the columns of some labels; kept for the next look at them where there is room for those of all."""
+        if part.start in self._kept:
+            return self._kept[part.start]
+        columns = _columns(self.blocks, part)
+        if len(self.blocks.sums) * columns.sums[0].size <= _KEPT:
+            self._kept[part.start] = columns
+        return columns
 
     def _sizes(self) -> Array:
         """Half octaves from one example to more than the strongest block holds."""
@@ -244,7 +255,7 @@ class _Estimate:
 
         The likelihood is over that of an empty label; both have the shape (labels, shapes, sizes, names).
         """
-        columns = _columns(self.blocks, part)
+        columns = self._columns_of(part)
         names, named = self.names[part], self.named[part]
         shapes = _shapes(columns, names, named)
         norms = np.sqrt(np.maximum(_squares(shapes.over, columns.gram), 1e-300))

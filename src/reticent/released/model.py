@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.labels import UNKNOWN, LabelSpace
+from reticent.numerics.coded import Coded
 from reticent.numerics.largest import largest
 from reticent.numerics.rows import softmax
 from reticent.released.release import Release
@@ -225,11 +226,16 @@ class Model:
 
     def names(self, rows: Ints) -> npt.NDArray[np.object_]:
         """Returns the labels of rows; -1 is the public constant UNKNOWN."""
+        coded = self.coded_names(rows)
+        table = np.fromiter(coded.entries, dtype=object, count=len(coded.entries))
+        named: npt.NDArray[np.object_] = table[coded.codes].reshape(rows.shape)
+        return named
+
+    def coded_names(self, rows: Ints) -> Coded:
+        """Returns the same as codes into the labels that occur, flat."""
         found, places = np.unique(rows, return_inverse=True)
         known = self.labels.labels
-        table = np.fromiter((known[row] if row >= 0 else UNKNOWN for row in found), dtype=object, count=len(found))
-        named: npt.NDArray[np.object_] = table[places].reshape(rows.shape)
-        return named
+        return Coded(places.reshape(-1), [known[row] if row >= 0 else UNKNOWN for row in found])
 
     def _refuse_too_many(self, what: str, instead: str) -> None:
         if len(self.labels) > MOST_SCORES:

@@ -1,15 +1,24 @@
 """Rows for other programs: CSV, Parquet, JSON or one JSON object per line, by the ending of the file."""
 
+import contextlib
 import csv
 import io
 import json
 import math
+import os
+import shutil
 import sys
-from collections.abc import Collection, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from reticent import errors
+from reticent.numerics.coded import Coded
+from reticent.numerics.files import draft_of
 
 STANDARD_OUTPUT = Path("-")
 ENDINGS = (".csv", ".parquet", ".json", ".jsonl")
@@ -27,7 +36,9 @@ _STARTS_A_FORMULA = (
     "\uff20",
 )  # the last full-width
 
-Table = Mapping[str, Sequence[object]]
+Column = Sequence[object] | Coded | npt.NDArray[Any]
+Table = Mapping[str, Column]
+Write = Callable[[Table], None]
 
 
 def check_ending(path: Path) -> None:
@@ -54,20 +65,62 @@ def write_rows(path: Path, table: Table, *, texts: Collection[str] = (), safe: b
         texts: Columns that are text in Parquet whatever they hold, so that every file has one schema.
         safe: In CSV, whether texts that a spreadsheet would run as formulas get an apostrophe in front.
     """
+    write_batches(path, [table], texts=texts, safe=safe)
+
+
+def write_batches(path: Path, tables: Iterable[Table], *, texts: Collection[str] = (), safe: bool = False) -> None:
+    """Writes tables with the same columns below each other, holding one at a time.
+
+    Guarantees:
+      - The same rows as those of one table.                            test_batches_are_written_like_one_table
+      - A file has its name once it is whole; what fails before leaves the one that was there.
+                                                                        test_a_file_is_written_whole_or_not_at_all
+
+    Args:
+        path: Where to; "-" writes CSV to standard output.
+        tables: At least one, which may have no rows.
+        texts: As in `write_rows`.
+        safe: As in `write_rows`.
+    """
     check_ending(path)
     if path == STANDARD_OUTPUT:
         if isinstance(sys.stdout, io.TextIOWrapper):  # as for files: cells hold any bytes
             sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="")
-        _csv(sys.stdout, table, safe)
+        with _csv(sys.stdout, safe) as write:
+            for table in tables:
+                write(table)
         return
+    ending = path.suffix.lower()
     try:
-        if path.suffix.lower() == ".parquet":
-            _parquet(path, table, texts)
-        else:
-            with open(path, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-                _WRITERS[path.suffix.lower()](file, table, safe)
+        with _draft_of(path) as draft, contextlib.ExitStack() as stack:
+            if ending == ".parquet":
+                from reticent.report.parquet_rows import parquet_rows
+
+                write = stack.enter_context(parquet_rows(draft, texts))
+            else:
+                file = stack.enter_context(open(draft, "w", newline="", encoding="utf-8", errors="surrogateescape"))
+                write = stack.enter_context(_WRITERS[ending](file, safe))
+            for table in tables:
+                write(table)
     except OSError as error:
         raise errors.InvalidValue(f"Cannot write {path}: {error.strerror}.") from error
+
+
+@contextlib.contextmanager
+def _draft_of(path: Path) -> Iterator[Path]:
+    """Gives a file that gets its name once it is whole; what is no file, such as a pipe, is written as it is."""
+    place = path.resolve()  # a link stays one
+    if place.exists() and not place.is_file():
+        yield place
+        return
+    draft = draft_of(place)
+    try:
+        yield draft
+        if place.exists():
+            shutil.copymode(place, draft)
+        os.replace(draft, place)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def finite(cell: object) -> object:
@@ -90,52 +143,65 @@ def without_formula(cell: object) -> object:
     return f"'{text}" if isinstance(text, str) and text.startswith(_STARTS_A_FORMULA) else text
 
 
-def _csv(file: IO[str], table: Table, safe: bool) -> None:
-    shown = without_formula if safe else finite
-    csv.writer(file).writerows(map(shown, line) for line in (tuple(table), *zip(*table.values(), strict=True)))
+@contextlib.contextmanager
+def _csv(file: IO[str], safe: bool) -> Iterator[Write]:
+    rows, began = csv.writer(file), False
+
+    def write(table: Table) -> None:
+        nonlocal began
+        if not began:
+            rows.writerow(map(without_formula if safe else finite, table))
+        began = True
+        rows.writerows(
+            zip(*(_cells(column, without_formula if safe else finite) for column in table.values()), strict=True)
+        )
+
+    yield write
 
 
-def _json(file: IO[str], table: Table, safe: bool) -> None:
+@contextlib.contextmanager
+def _json(file: IO[str], safe: bool) -> Iterator[Write]:
     del safe
-    file.write(json.dumps(list(_records(table)), indent=2, default=str) + "\n")
+    before = "["
+
+    def write(table: Table) -> None:
+        nonlocal before
+        for record in _records(table):
+            text = json.dumps(record, indent=2, default=str)
+            file.write(before + "\n" + textwrap.indent(text, "  "))
+            before = ","
+
+    yield write
+    file.write("[]\n" if before == "[" else "\n]\n")
 
 
-def _json_lines(file: IO[str], table: Table, safe: bool) -> None:
+@contextlib.contextmanager
+def _json_lines(file: IO[str], safe: bool) -> Iterator[Write]:
     del safe
-    file.writelines(json.dumps(record, default=str) + "\n" for record in _records(table))
+    yield lambda table: file.writelines(json.dumps(record, default=str) + "\n" for record in _records(table))
 
 
 _WRITERS = {".csv": _csv, ".json": _json, ".jsonl": _json_lines}
 
 
-def _parquet(path: Path, table: Table, texts: Collection[str]) -> None:
-    import pyarrow
-
-    from reticent.readers.parquet_files import library
-
-    columns = {name: _column(cells, text=name in texts) for name, cells in table.items()}
-    library().write_table(pyarrow.table(columns), path)
-
-
-def _column(cells: Sequence[object], *, text: bool) -> Any:
-    """Returns numbers as numbers and all else as text, by the whole column: one type for its cells."""
-    import pyarrow
-
-    shown = list(map(finite, cells))
-    if not text and all(cell is None or type(cell) in (int, float, bool) for cell in shown):
-        return pyarrow.array(shown)
-    return pyarrow.array([None if cell is None else _utf8(str(cell)) for cell in shown], pyarrow.string())
+def _cells(column: Column, shown: Callable[[object], object]) -> Iterable[object]:
+    """Returns cells as they are shown; of a column of codes each entry is looked at once."""
+    if isinstance(column, Coded):
+        return column.mapped(shown).cells()
+    cells = column.tolist() if isinstance(column, np.ndarray) else column
+    is_whole = isinstance(column, np.ndarray) and column.dtype.kind in "iu"
+    return cells if is_whole else map(shown, cells)
 
 
-def _records(table: Table) -> list[dict[str, object]]:
-    rows = zip(*table.values(), strict=True)
-    return [{name: _plain(cell) for name, cell in zip(table, row, strict=True)} for row in rows]
+def _records(table: Table) -> Iterator[dict[str, object]]:
+    for row in zip(*(_cells(column, _plain) for column in table.values()), strict=True):
+        yield dict(zip(table, row, strict=True))
 
 
 def _plain(cell: object) -> object:
-    return _utf8(cell) if isinstance(cell, str) else finite(cell)
+    return utf8(cell) if isinstance(cell, str) else finite(cell)
 
 
-def _utf8(text: str) -> str:
+def utf8(text: str) -> str:
     """Returns a text with marks in place of bytes that are not UTF-8."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
