@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.encoders.batches import Item, Items, Rows, batches, stacked
+from reticent.encoders.batches import Item, Items, Rows, Smaller, batches, never, stacked
 from reticent.encoders.devices import NO_MEMORY, Speed, out_of_memory, placed
 from reticent.encoders.probes import ProbedRows, public_item, raw, remembers
 from reticent.numerics.progress import Bar
@@ -30,9 +30,10 @@ class Backend:
     Attributes:
         prepare: From inputs to items, each from its input alone; None for what cannot be used.
         forward: From stacked items of equal shape to features.
-        rows: How many rows a batch of such items has, always: a function of the item's shape alone. More than 1
-            only for models that are known to treat rows one by one.
+        rows: How many rows a batch of such items has: a function of the item's shape alone. More than 1 only for models
+            that are known to treat rows one by one.
         width: Number of features.
+        smaller: Whether a batch of fewer rows of an item's shape gives the same bits; an encoder probes it.
         probe: A public example that it must be able to encode, so that a broken model is refused before any data.
         module: The torch module behind it, None where there is none.
         embed: From stacked items as tensors to a tensor of features, with gradients where they are wanted.
@@ -44,6 +45,7 @@ class Backend:
     forward: Callable[[Item], npt.NDArray[Any]]
     rows: Rows
     width: int
+    smaller: Smaller = never
     probe: object = None
     module: Any = None
     embed: Callable[[tuple[Any, ...]], Any] | None = None
@@ -57,7 +59,8 @@ class Encoder:
 
     Guarantees:
       - Features of an example are bit-identical whatever else is encoded with it, in whatever order: shapes follow
-        from the example alone, and batches always have the same number of rows, filled up with copies.
+        from the example alone, and batches have numbers of rows that give public examples of that shape the same bits,
+        filled up with copies.
                               test_texts_depend_on_themselves_alone, test_images_depend_on_themselves_alone
       - What cannot be used gives a row of NaN: no exception, no warning, no count.   test_unusable_inputs_become_nan
       - Refusals are read from the container (type, dtype), never from its rows.  test_what_is_no_sequence_is_refused
@@ -105,7 +108,8 @@ class Encoder:
                 f"{self.name} gives other features for a public example after it has encoded another one: it remembers "
                 "examples or draws at random. Pass a function of one example alone."
             )
-        return replace(backend, rows=ProbedRows(backend, public))
+        probed = ProbedRows(backend, public)
+        return replace(backend, rows=probed, smaller=probed.smaller)
 
     @property
     def width(self) -> int:
@@ -214,8 +218,8 @@ class Encoder:
         return list(inputs)
 
     def _batches(self, items: Sequence[Item | None]) -> Iterator[tuple[list[int], Features]]:
-        """Yields positions and features, in batches of equal shapes and a fixed number of rows."""
-        for places, batch, rows in batches(items, self.backend.rows):
+        """Yields positions and features, in batches of equal shapes."""
+        for places, batch, rows in batches(items, self.backend.rows, self.backend.smaller):
             yield places, self._forward(batch, rows)
 
     def _forward(self, batch: Sequence[Item], rows: int) -> Features:
