@@ -443,7 +443,7 @@ def test_rows_that_mix_below_the_layers_are_noticed(length):
 
 @needs_torch
 def test_smaller_micro_batches_are_used():
-    """Where bits do not depend on the number of rows, the last examples of a shape are not filled up to a full batch."""
+    """Where bits do not depend on the number of rows, the last examples of a shape are not filled up to a full one."""
     seen: list[int] = []
 
     def counted(norm, x):
