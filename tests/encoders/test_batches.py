@@ -30,12 +30,7 @@ def test_every_example_is_in_one_batch_that_holds_it(most):
 
 def test_few_rows_are_copies():
     for left in range(1, 17):
-        filled, rest = 0, left
-        while rest > 0:
-            rows = fitting(rest, 16, lambda rows: True)
-            filled += max(0, rows - rest)
-            rest -= rows
-        assert filled <= max(1, left / 3)
+        assert left <= fitting(left, 16, lambda rows: True) <= max(2, left * 4 / 3)
 
 
 def shared(first: Any, rows: int = 4) -> Encoder:
@@ -45,9 +40,11 @@ def shared(first: Any, rows: int = 4) -> Encoder:
 
 
 def counts(encoder: Encoder, n: int) -> set[int]:
+    """Numbers of rows, once small batches have been asked for so often that they are probed."""
     x = np.random.default_rng(0).normal(size=(n, WIDTH)).astype(np.float32)
-    backend = encoder.backend
-    return {rows for _, _, rows in batches(encoder.prepare(x), backend.rows, backend.smaller)}
+    for _ in range(3):
+        made = [rows for _, _, rows in batches(encoder.prepare(x), encoder.backend.rows, encoder.backend.smaller)]
+    return set(made)
 
 
 @needs_torch
@@ -60,7 +57,23 @@ def test_sizes_of_other_bits_are_not_used():
     for first in (lambda x: x * (1 + 1e-6 * (len(x) == 2)), lambda x: x / x.abs().max() if len(x) == 2 else x):
         encoder = shared(first)
         x = list(np.random.default_rng(0).normal(size=(23, WIDTH)).astype(np.float32))
-        assert_depends_on_the_example_alone(encoder, x, alone=5, sizes=(1, 2, 3, 17))
+        for _ in range(3):
+            assert_depends_on_the_example_alone(encoder, x, alone=5, sizes=(1, 2, 3, 17))
+
+
+@needs_torch
+def test_small_batches_are_probed_when_they_have_been_asked_for_often():
+    """Probing costs more than the copies of one or two batches."""
+    seen: list[int] = []
+    encoder = shared(lambda x: seen.append(len(x)) or x)
+    x = np.random.default_rng(0).normal(size=(1, WIDTH)).astype(np.float32)
+    found = []
+    for _ in range(4):
+        seen.clear()
+        encoder(x)
+        found.append(seen[:])
+    assert set(found[0]) == {4}
+    assert found[1:] == [[4], [2, 2, 2], [2]]
 
 
 @needs_minilm

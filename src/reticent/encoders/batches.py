@@ -44,7 +44,7 @@ def batches(
 
 
 def fitting(left: int, most: int, smaller: Callable[[int], bool]) -> int:
-    """Returns the rows of the next batch: halved while more than a quarter of it would be copies, and never below 2.
+    """Returns the rows of the next batch: 2, 3, 4, 6, 8, 12 and so on for the last examples, if bits are the same then.
 
     Args:
         left: How many examples of the shape are left.
@@ -53,14 +53,17 @@ def fitting(left: int, most: int, smaller: Callable[[int], bool]) -> int:
 
     Example:
         >>> [fitting(left, 16, lambda rows: True) for left in (40, 16, 12, 11, 5, 3, 1)]
-        [16, 16, 16, 8, 4, 4, 2]
+        [16, 16, 12, 12, 6, 3, 2]
         >>> fitting(1, 16, lambda rows: rows > 4)
         8
     """
-    rows = most
-    while 4 * left < 3 * rows and rows % 2 == 0 and rows > 2 and smaller(rows // 2):
-        rows //= 2
-    return rows
+    whole = 1 << max(1, (left - 1).bit_length())  # a power of two that holds them
+    rows = whole * 3 // 4 if whole * 3 // 4 >= max(left, 2) else whole
+    while rows < most:
+        if smaller(rows):
+            return rows
+        rows *= 2
+    return most
 
 
 def shapes(item: Item) -> tuple[tuple[tuple[int, ...], str], ...]:

@@ -5,6 +5,7 @@ first is that code which we have not read gets one row at a time, see `wrap` and
 """
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # a signature may name what imports this
     from reticent.encoders.encoder import Backend
 
 Array = npt.NDArray[Any]
+_PATIENCE = 2  # two full batches instead of smaller ones cost about what a probe of the smaller ones costs
 
 
 def public_item(backend: "Backend") -> tuple[Item | None, Exception | None]:
@@ -52,6 +54,7 @@ class ProbedRows:
     def __init__(self, backend: "Backend", public: Item) -> None:
         self._rows, self._probe = backend.rows, Probe(lambda batch: [np.asarray(backend.forward(batch))], public)
         self._too_large: set[object] = set()
+        self._asked: Counter[object] = Counter()
 
     def __call__(self, item: Item) -> int:
         """Returns the number for the shape of an item; each shape is probed when it is first seen."""
@@ -59,8 +62,13 @@ class ProbedRows:
         return count if count > 1 and self._seen(item, partial(self._probe.independent, item, count)) else 1
 
     def smaller(self, item: Item, rows: int) -> bool:
-        """Returns whether a batch of fewer rows of an item's shape gives the bits of a full one."""
-        return self._seen(item, partial(self._probe.alike, item, self(item), rows))
+        """Returns whether a batch of fewer rows of an item's shape is known to give the bits of a full one.
+
+        It is probed when it is asked for the third time: by then copies that filled full batches up have cost as much.
+        """
+        key = shapes(item), rows
+        self._asked[key] += 1
+        return self._asked[key] > _PATIENCE and self._seen(item, partial(self._probe.alike, item, self(item), rows))
 
     def _seen(self, item: Item, look: Callable[[], bool]) -> bool:
         try:

@@ -46,9 +46,7 @@ def side_by_side(wanted: bool) -> Iterator[Each]:
             torch.set_num_threads(cores)
 
 
-def _each(
-    pool: ThreadPoolExecutor, cores: int, work: Callable[[Any], Any], given: Iterable[Any]
-) -> Iterator[Any]:
+def _each(pool: ThreadPoolExecutor, cores: int, work: Callable[[Any], Any], given: Iterable[Any]) -> Iterator[Any]:
     """Keeps every core busy and little waiting: memory does not follow the number of batches."""
     waiting: deque[Future[Any]] = deque()
     try:
