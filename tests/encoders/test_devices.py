@@ -51,7 +51,7 @@ def test_batches_have_the_rows_that_were_asked_for(tiny_bert, wide):
         return before(item)
 
     watched = replace(wide, load=lambda: replace(wide.backend, forward=forward), speed=Speed())
-    watched(["a"] * 5)
+    watched(["a"] * 40)
     assert set(seen) == {48}
     usual = encoders.hf(tiny_bert)
     item = prepared(usual.backend, "a")

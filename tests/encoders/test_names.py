@@ -52,7 +52,10 @@ def test_names_on_a_command_line():
 @pytest.mark.parametrize("name", ["magic", "", "hf:", ":", "own_encoders:", ":ready", "MINILM"])
 @pytest.mark.parametrize("own", [False, True])
 def test_unknown_names_are_refused(name, own):
-    with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder out of minilm, efficientnet_lite0, hf:NAME"):
+    with pytest.raises(
+        errors.InvalidValue,
+        match=r"^Expected an encoder out of minilm, minilm_onnxruntime, efficientnet_lite0, hf:NAME",
+    ):
         encoders.named(name, own=own)
 
 

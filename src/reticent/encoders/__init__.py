@@ -8,6 +8,7 @@ A new encoder is a file of its own and a line in `SHIPPED`.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from reticent import errors
 from reticent.encoders.adapters import film, last_layer, lora
@@ -34,7 +35,11 @@ __all__ = [
     "wrap",
 ]
 
-SHIPPED: dict[str, Callable[[], Encoder]] = {"minilm": minilm, "efficientnet_lite0": efficientnet_lite0}
+SHIPPED: dict[str, Callable[[], Encoder]] = {
+    "minilm": minilm,
+    "minilm_onnxruntime": partial(minilm, backend="onnxruntime"),
+    "efficientnet_lite0": efficientnet_lite0,
+}
 """Encoders whose weights come inside a package, by the name that a manifest keeps."""
 
 _LIBRARIES: dict[str, Callable[[str], Encoder]] = {"hf": hf, "timm": timm}
@@ -44,7 +49,7 @@ def named(name: str, *, own: bool = False) -> Encoder | None:
     """Returns the encoder of a name, as a command or a specification writes it; None for "none".
 
     Args:
-        name: "minilm", "efficientnet_lite0", "hf:NAME", "timm:NAME" or "none".
+        name: "minilm", "minilm_onnxruntime", "efficientnet_lite0", "hf:NAME", "timm:NAME" or "none".
         own: Also "module:object", imported from the current folder or the path: an encoder, or what returns one. This
             runs the module's code, so the name must come from the user.
 

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.encoders.batches import Item, Items, Rows, batches, stacked
+from reticent.encoders.batches import Item, Items, Rows, Smaller, batches, never, stacked
 from reticent.encoders.devices import NO_MEMORY, Speed, out_of_memory, placed
 from reticent.encoders.probes import ProbedRows, public_item, raw, remembers
+from reticent.encoders.side_by_side import Each, side_by_side
 from reticent.numerics.progress import Bar
 
 Features = npt.NDArray[np.float32]
@@ -30,25 +31,29 @@ class Backend:
     Attributes:
         prepare: From inputs to items, each from its input alone; None for what cannot be used.
         forward: From stacked items of equal shape to features.
-        rows: How many rows a batch of such items has, always: a function of the item's shape alone. More than 1
-            only for models that are known to treat rows one by one.
+        rows: How many rows a batch of such items has: a function of the item's shape alone. More than 1 only for models
+            that are known to treat rows one by one.
         width: Number of features.
+        smaller: Whether a batch of fewer rows of an item's shape gives the same bits; an encoder probes it.
         probe: A public example that it must be able to encode, so that a broken model is refused before any data.
         module: The torch module behind it, None where there is none.
         embed: From stacked items as tensors to a tensor of features, with gradients where they are wanted.
         longest: How many tokens of a text it reads, None where it reads no texts or has no limit.
         tokens: How many tokens a text has, up to one more than it reads.
+        alongside: Whether several threads may use it at once, each with a batch on a core of its own.
     """
 
     prepare: Callable[[Sequence[object]], Items]
     forward: Callable[[Item], npt.NDArray[Any]]
     rows: Rows
     width: int
+    smaller: Smaller = never
     probe: object = None
     module: Any = None
     embed: Callable[[tuple[Any, ...]], Any] | None = None
     longest: int | None = None
     tokens: Callable[[str], int] | None = None
+    alongside: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,7 +62,8 @@ class Encoder:
 
     Guarantees:
       - Features of an example are bit-identical whatever else is encoded with it, in whatever order: shapes follow
-        from the example alone, and batches always have the same number of rows, filled up with copies.
+        from the example alone, and batches have numbers of rows that give public examples of that shape the same bits,
+        filled up with copies.
                               test_texts_depend_on_themselves_alone, test_images_depend_on_themselves_alone
       - What cannot be used gives a row of NaN: no exception, no warning, no count.   test_unusable_inputs_become_nan
       - Refusals are read from the container (type, dtype), never from its rows.  test_what_is_no_sequence_is_refused
@@ -105,7 +111,8 @@ class Encoder:
                 f"{self.name} gives other features for a public example after it has encoded another one: it remembers "
                 "examples or draws at random. Pass a function of one example alone."
             )
-        return replace(backend, rows=ProbedRows(backend, public))
+        probed = ProbedRows(backend, public)
+        return replace(backend, rows=probed, smaller=probed.smaller)
 
     @property
     def width(self) -> int:
@@ -155,10 +162,11 @@ class Encoder:
     def fill(self, examples: Sequence[object], features: Features) -> Iterator[int]:
         """Fills in the features of a chunk of examples, and yields how many of them are done."""
         done = 0
-        for rows, values in self._batches(self.backend.prepare(examples)):
-            features[rows] = values
-            done += len(rows)
-            yield done
+        with side_by_side(self.backend.alongside) as each:
+            for rows, values in self._batches(self.backend.prepare(examples), each):
+                features[rows] = values
+                done += len(rows)
+                yield done
 
     def passes(self, inputs: Any, attachments: Sequence[Attachment]) -> Features:
         """Encodes inputs once inside each context, and prepares them once for all; shape (contexts, n, width)."""
@@ -167,11 +175,11 @@ class Encoder:
         with errors.silenced(), Bar(f"Encoding with {self.name}") as bar:
             for start in range(0, len(examples), self.chunk):
                 items = self.backend.prepare(examples[start : start + self.chunk])
-                for done, attached in enumerate(attachments):
-                    with attached():
-                        for rows, values in self._batches(items):
+                with side_by_side(self.backend.alongside) as each:
+                    for done, attached in enumerate(attachments):
+                        for rows, values in self._batches(items, each, attached):
                             features[done, [start + row for row in rows]] = values
-                    bar.show((start + len(items) * (done + 1) / len(attachments)) / len(examples))
+                        bar.show((start + len(items) * (done + 1) / len(attachments)) / len(examples))
         return features
 
     def prepare(self, inputs: Any) -> list[Item | None]:
@@ -213,10 +221,17 @@ class Encoder:
             )
         return list(inputs)
 
-    def _batches(self, items: Sequence[Item | None]) -> Iterator[tuple[list[int], Features]]:
-        """Yields positions and features, in batches of equal shapes and a fixed number of rows."""
-        for places, batch, rows in batches(items, self.backend.rows):
-            yield places, self._forward(batch, rows)
+    def _batches(
+        self, items: Sequence[Item | None], each: Each, attached: Attachment = contextlib.nullcontext
+    ) -> Iterator[tuple[list[int], Features]]:
+        """Yields positions and features, in batches of equal shapes; every batch is computed inside the context."""
+
+        def computed(given: tuple[list[int], list[Item], int]) -> tuple[list[int], Features]:
+            places, batch, rows = given
+            with attached():  # adapters are attached for one thread
+                return places, self._forward(batch, rows)
+
+        yield from each(computed, batches(items, self.backend.rows, self.backend.smaller))
 
     def _forward(self, batch: Sequence[Item], rows: int) -> Features:
         try:

@@ -1,17 +1,21 @@
-"""An encoder's torch model as an ONNX graph, from prepared inputs (token ids, pixels) to features."""
+"""An encoder's torch model as an ONNX graph, from prepared inputs (token ids, pixels) to features, and run as one."""
 
 import io
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from reticent import errors
-from reticent.encoders.encoder import Encoder
+from reticent.encoders.batches import Item
+from reticent.encoders.encoder import Backend, Encoder
 from reticent.encoders.packages import require
 from reticent.encoders.probes import public_item
 
 EXTRA = "reticent[onnx]"
+_BOTH = "reticent[torch,onnx]"
 TEXT_INPUTS, IMAGE_INPUTS, OUTPUT = ("input_ids", "attention_mask"), ("pixel_values",), "features"
 _OPSET = 18
 _CLOSE = 1e-3  # of the largest feature: a network of dozens of float32 layers
@@ -35,14 +39,14 @@ def exported(encoder: Any) -> bytes:
     backend = encoder.backend
     item, _ = public_item(backend)
     if backend.module is None or backend.embed is None or item is None:
-        raise errors.InvalidValue(f"Expected a torch model: {encoder.name} is code of your own and has no ONNX graph.")
+        raise errors.InvalidValue(f"Expected a torch model: {encoder.name} has no module of torch to make a graph of.")
     torch, runtime = (require(name, extra=EXTRA, what="Exporting an encoder") for name in ("torch", "onnxruntime"))
     require("onnx", extra=EXTRA, what="Exporting an encoder")
     inputs = TEXT_INPUTS if encoder.reads_texts else IMAGE_INPUTS
     arrays = [np.stack([array, array]) for array in item]
     if len(arrays) != len(inputs):
         raise errors.InvalidValue(f"Expected an encoder of texts or images: {encoder.name} reads something else.")
-    content = _traced(torch, encoder, inputs, arrays)
+    content = traced(torch, backend, encoder.name, inputs, arrays)
     session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
     single = dict(zip(inputs, (array[:1] for array in arrays), strict=True))
     found, expected = session.run(None, single)[0], encoder([backend.probe])
@@ -54,8 +58,42 @@ def exported(encoder: Any) -> bytes:
     return content
 
 
-def _traced(torch: Any, encoder: Encoder, inputs: tuple[str, ...], arrays: list[Any]) -> bytes:
-    embed, module = encoder.backend.embed, encoder.backend.module
+def by_onnxruntime(backend: Backend, name: str) -> Backend:
+    """Returns a text model that onnxruntime computes, in float32 and on one core for each batch; torch made the graph.
+
+    Its threads never spin, because it has none: batches are computed side by side.
+
+    Args:
+        backend: A model of texts, of torch.
+        name: What it is called.
+    """
+    torch, runtime = (require(name, extra=_BOTH) for name in ("torch", "onnxruntime"))
+    require("onnx", extra=_BOTH)
+    (item,) = backend.prepare([backend.probe])
+    content = traced(torch, backend, name, TEXT_INPUTS, [np.stack([array, array]) for array in item or ()])
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4  # what it says of an example stays unsaid
+    session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+    def forward(item: Item) -> npt.NDArray[Any]:
+        found: npt.NDArray[Any] = session.run([OUTPUT], dict(zip(TEXT_INPUTS, item, strict=True)))[0]
+        return found
+
+    return replace(backend, forward=forward, module=None, embed=None)
+
+
+def traced(torch: Any, backend: Backend, name: str, inputs: tuple[str, ...], arrays: list[Any]) -> bytes:
+    """Returns a torch model as an ONNX file, made on public examples.
+
+    Args:
+        torch: The library.
+        backend: The model.
+        name: What it is called.
+        inputs: Names of its inputs.
+        arrays: Public examples.
+    """
+    embed, module = backend.embed, backend.module
 
     class Whole(torch.nn.Module):  # type: ignore[misc]
         """The model and what is done with its output."""
@@ -85,6 +123,6 @@ def _traced(torch: Any, encoder: Encoder, inputs: tuple[str, ...], arrays: list[
             )
     except Exception as error:
         raise errors.ReticentError(
-            f"torch cannot export {encoder.name} to ONNX. Export the scorer alone, or use reticent serve."
+            f"torch cannot export {name} to ONNX. Export the scorer alone, or use reticent serve."
         ) from error
     return stream.getvalue()

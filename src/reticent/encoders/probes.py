@@ -5,19 +5,23 @@ first is that code which we have not read gets one row at a time, see `wrap` and
 """
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from reticent.encoders.batches import Item, shapes, stacked
+from reticent.encoders.devices import out_of_memory
 from reticent.encoders.packages import require
 
 if TYPE_CHECKING:  # a signature may name what imports this
     from reticent.encoders.encoder import Backend
 
 Array = npt.NDArray[Any]
+_PATIENCE = 2  # two full batches instead of smaller ones cost about what a probe of the smaller ones costs
 
 
 def public_item(backend: "Backend") -> tuple[Item | None, Exception | None]:
@@ -48,42 +52,110 @@ class ProbedRows:
     """
 
     def __init__(self, backend: "Backend", public: Item) -> None:
-        self._backend, self._public = backend, public
-        self._known: dict[object, bool] = {}
+        self._rows, self._probe = backend.rows, Probe(lambda batch: [np.asarray(backend.forward(batch))], public)
+        self._too_large: set[object] = set()
+        self._asked: Counter[object] = Counter()
 
     def __call__(self, item: Item) -> int:
         """Returns the number for the shape of an item; each shape is probed when it is first seen."""
-        count, shape = self._backend.rows(item), shapes(item)
-        if count > 1 and shape not in self._known:
-            self._known[shape] = self._independent(item, count)
-        return count if count == 1 or self._known[shape] else 1
+        count = self._rows(item)
+        return count if count > 1 and self._seen(item, partial(self._probe.independent, item, count)) else 1
 
-    def _independent(self, item: Item, count: int) -> bool:
+    def smaller(self, item: Item, rows: int) -> bool:
+        """Returns whether a batch of fewer rows of an item's shape is known to give the bits of a full one.
+
+        It is probed when it is asked for the third time: by then copies that filled full batches up have cost as much.
+        """
+        key = shapes(item), rows
+        self._asked[key] += 1
+        return self._asked[key] > _PATIENCE and self._seen(item, partial(self._probe.alike, item, self(item), rows))
+
+    def _seen(self, item: Item, look: Callable[[], bool]) -> bool:
         try:
-            return independent(lambda batch: [np.asarray(self._backend.forward(batch))], self._public, item, count)
-        except Exception:
+            return shapes(item) not in self._too_large and look()
+        except Exception:  # too little memory: from now on each row of this shape goes alone
+            self._too_large.add(shapes(item))
             return False
 
 
-def independent(compute: Callable[[Item], Sequence[Array]], public: Item, item: Item, count: int) -> bool:
-    """Returns whether public examples of an item's shape give the same bits at every place and beside any others.
+class Probe:
+    """Sends public examples through batches, and remembers what was seen for each shape and number of rows.
+
+    What raises is not independent; too little memory is about the machine, and is raised.
+
+    Guarantees:
+      - Rows that influence each other, or whose bits depend on their place, are seen.
+                                          test_rows_that_influence_each_other_are_encoded_alone
+      - So are numbers of rows that give other bits.                    test_sizes_of_other_bits_are_not_used
 
     Args:
         compute: From a batch to arrays with a row for each of its examples, such as features and gradients.
         public: A public example.
-        item: Its shapes are those of the batch; its values are not read.
-        count: Rows of the batch.
     """
-    kinds = variants(public, item)
-    order = [kinds[place % len(kinds)] for place in range(count)]
-    mine = np.arange(0, count, len(kinds))  # where the first kind stands
-    copies, mixed, turned = (compute(stacked(batch, count)) for batch in ([kinds[0]], order, order[::-1]))
-    return all(
-        same([rows], [np.broadcast_to(rows[:1], rows.shape)])
-        and same([among[mine]], [rows[mine]])
-        and same([among], [behind[::-1]])
-        for rows, among, behind in zip(copies, mixed, turned, strict=True)
-    )
+
+    def __init__(self, compute: Callable[[Item], Sequence[Array]], public: Item) -> None:
+        self._compute, self._public = compute, public
+        self._full: dict[object, _Bits | None] = {}
+        self._alike: dict[object, bool] = {}
+
+    def independent(self, item: Item, count: int) -> bool:
+        """Returns whether public examples of an item's shape give the same bits at every place and beside any others.
+
+        Three batches: copies of one example, copies of another, and both among others. All rows of a kind must be
+        equal. Two are seen alone because influence may go one way, as from longer texts to shorter ones.
+
+        Args:
+            item: Its shapes are those of the batch; its values are not read.
+            count: Rows of the batch.
+        """
+        key = shapes(item), count
+        if key not in self._full:
+            kinds = variants(self._public, item)
+            order = [place % len(kinds) for place in range(count)]
+            among, *alone = (self._bits(kinds, ones) for ones in (order, [0] * count, [1] * count))
+            equal = among is not None and alone == [{0: among[0]}, {1: among[1]}]
+            self._full[key] = among if equal else None
+        return self._full[key] is not None
+
+    def alike(self, item: Item, count: int, fewer: int) -> bool:
+        """Returns whether batches of fewer rows give public examples of an item's shape the bits of full batches.
+
+        Args:
+            item: Its shapes are those of the batch; its values are not read.
+            count: Rows of a full batch.
+            fewer: Rows of a smaller one.
+        """
+        key = shapes(item), count, fewer
+        if key not in self._alike:
+            full = self._full[key[:2]] if self.independent(item, count) else None
+            kinds = variants(self._public, item)
+            order = [place % len(kinds) for place in range(fewer)]
+            both = (self._bits(kinds, ones) for ones in (order, [len(kinds) - 1 - kind for kind in order]))  # all kinds
+            self._alike[key] = full is not None and all(found and found.items() <= full.items() for found in both)
+        return self._alike[key]
+
+    def _bits(self, kinds: Sequence[Item], order: Sequence[int]) -> "_Bits | None":
+        """Returns the bits of each kind of example in a batch; None where rows of one kind differ, or where it raises.
+
+        Args:
+            kinds: Public examples.
+            order: Which of them is at each place.
+        """
+        found: _Bits = {}
+        try:
+            arrays = self._compute(stacked([kinds[kind] for kind in order], len(order)))
+            for place, kind in enumerate(order):
+                bits = tuple(np.ascontiguousarray(rows[place]).tobytes() for rows in arrays)
+                if found.setdefault(kind, bits) != bits:
+                    return None
+        except Exception as error:
+            if out_of_memory(error):
+                raise
+            return None
+        return found
+
+
+_Bits = dict[int, tuple[bytes, ...]]  # by kind of public example, of each array
 
 
 def variants(public: Item, item: Item) -> list[Item]:
@@ -92,7 +164,7 @@ def variants(public: Item, item: Item) -> list[Item]:
     Whole numbers, such as tokens and masks, stay among those of the public example: others may mean nothing.
 
     >>> [kind[0].tolist() for kind in variants((np.array([1, 2, 0]),), (np.zeros(4, int),))]
-    [[1, 2, 0, 1], [1, 0, 2, 1], [1, 1, 1, 1], [0, 0, 0, 0]]
+    [[1, 2, 0, 1], [0, 2, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0]]
     """
     made: list[list[Array]] = [[], [], [], []]
     for known, array in zip(public, item, strict=True):
@@ -103,7 +175,9 @@ def variants(public: Item, item: Item) -> list[Item]:
         elif array.dtype.kind == "O":
             kinds = [values, *(np.array([*map(_other, values), None], dtype=object)[:-1] for _ in range(3))]
         else:
-            kinds = [values, values[::-1], np.resize(values[:1], array.size), np.resize(known.ravel()[-1:], array.size)]
+            # from behind: a shape that is shorter than the public example has padding all the same
+            ways = (known.ravel()[::-1], known.ravel()[:1], known.ravel()[-1:])
+            kinds = [values, *(np.resize(some, array.size) for some in ways)]
         for one, kind in zip(made, kinds, strict=True):
             one.append(np.asarray(kind).astype(array.dtype).reshape(array.shape))
     return [tuple(one) for one in made]

@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from reticent import errors
 from reticent.encoders.batches import Item, Items
 from reticent.encoders.devices import Speed, inference
 from reticent.encoders.encoder import Backend, Encoder, sha256_of_files
@@ -22,6 +24,7 @@ def minilm(
     device: str = "cpu",
     batch_size: int | None = None,
     bf16: bool = False,
+    backend: str = "torch",
 ) -> Encoder:
     """all-MiniLM-L6-v2 (Apache-2.0), 384 features, from the files inside the PyPI package; nothing is downloaded.
 
@@ -31,19 +34,30 @@ def minilm(
         device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
         batch_size: Rows of a batch of short inputs, always; 16 by default.
         bf16: Compute in bfloat16.
+        backend: "torch", or "onnxruntime": faster on a processor, float32, with features that differ in their last
+            bits. So it is another encoder, called minilm_onnxruntime, and a model of one is not used with the other.
+            Adapters need torch.
 
     Example:
         >>> minilm()
         Encoder(name='minilm', cache=None)
+        >>> minilm(backend="onnxruntime")
+        Encoder(name='minilm_onnxruntime', cache=None)
     """
+    speed = Speed(device=device, batch_size=batch_size, bf16=bf16)
+    if backend not in _BACKENDS:
+        raise errors.InvalidValue(f"Expected a backend out of {', '.join(_BACKENDS)}.")
+    if backend != "torch" and speed != Speed():
+        raise errors.InvalidValue("Expected no device, batch_size or bf16: onnxruntime computes on the processor.")
+    name, load = _BACKENDS[backend]
     return Encoder(
-        name="minilm",
+        name=name,
         cache=None if cache is None else Path(cache),
-        load=_load_minilm,
-        fingerprint=_digest_minilm,
+        load=load,
+        fingerprint=partial(_digest_minilm, *([] if backend == "torch" else [backend])),
         declared_width=384,
         content=content,
-        speed=Speed(device=device, batch_size=batch_size, bf16=bf16),
+        speed=speed,
     )
 
 
@@ -101,6 +115,7 @@ def backend(model: Any, tokenizer: Any, *, width: int, tokens: int) -> Backend:
         embed=embed,
         longest=tokens,
         tokens=lambda text: len(tokenizer(text, truncation=True, max_length=tokens + 1)["input_ids"]),
+        alongside=True,
     )
 
 
@@ -147,6 +162,15 @@ def _load_minilm() -> Backend:
     return backend(load_model(folder, local=True), tokenizer, width=384, tokens=_MINILM_TOKENS)
 
 
-def _digest_minilm() -> str:
+def _load_in_onnxruntime() -> Backend:
+    from reticent.encoders.onnx_encoder import by_onnxruntime
+
+    return by_onnxruntime(_load_minilm(), "minilm")
+
+
+_BACKENDS = {"torch": ("minilm", _load_minilm), "onnxruntime": ("minilm_onnxruntime", _load_in_onnxruntime)}
+
+
+def _digest_minilm(*settings: str) -> str:
     files = [_folder_minilm() / name for name in ("config.json", "model.safetensors", "tokenizer.json")]
-    return sha256_of_files(files, "mean over tokens", str(_MINILM_TOKENS))
+    return sha256_of_files(files, "mean over tokens", str(_MINILM_TOKENS), *settings)

@@ -13,7 +13,7 @@ from reticent.encoders.batches import Item, batches, shapes, stacked
 from reticent.encoders.devices import NO_MEMORY, out_of_memory, tensors
 from reticent.encoders.encoder import Backend
 from reticent.encoders.packages import require
-from reticent.encoders.probes import independent, same, variants
+from reticent.encoders.probes import Probe, same, variants
 from reticent.gate.step import Again, Block, Floats, Ints, Parameters
 from reticent.sensitive.head import Head, Snapped, head_gradients, inside, snapped, zeros
 from reticent.sensitive.recorder import Recorder
@@ -31,8 +31,9 @@ class AdapterGradients:
                                         test_film_sums_single_examples, test_lora_sums_single_examples
       - An example's gradient is the same, to the bit, whatever else is in the batch.
                                         test_adapter_blocks_change_nothing
-      - Micro-batches have as many rows as the shape of an example says, filled up with copies, and never more than the
-        encoder says.                   test_micro_batches_keep_the_encoders_limit
+      - Micro-batches have as many rows as the shape of an example says, and never more than the encoder says; the last
+        ones of a shape have fewer where public examples then have the same bits, and are filled up with copies.
+                                        test_micro_batches_keep_the_encoders_limit, test_smaller_micro_batches_are_used
       - Layers that let examples influence each other are refused, on a public example. test_mixing_layers_are_refused
       - What remembers examples or draws at random is refused, on a public example.
                                         test_gradients_that_change_are_refused
@@ -68,8 +69,9 @@ class AdapterGradients:
             )
         self._start = {**self._adapted, **zeros(backend.width, classes)}
         self._engine = engine or Engine()
-        self._rows = _Rows(self._engine, backend.rows, self._saved, self._tells_rows_apart, self._try_in_public)
         self._public = self._public_item()
+        probe = Probe(self._in_public, self._public)
+        self._rows = _Rows(self._engine, backend.rows, self._saved, probe, self._try_in_public)
         self._try_in_public()
         self._items, self._labels = items, labels
         self._usable = inside(labels, classes)
@@ -92,7 +94,8 @@ class AdapterGradients:
         rows = rows[self._usable[rows]]
         head, values = Head(parameters), {name: parameters[name] for name in self._adapted}
         try:
-            for places, batch, count in batches([self._rows.kept(self._items[row]) for row in rows], self._rows):
+            kept = [self._rows.kept(self._items[row]) for row in rows]
+            for places, batch, count in batches(kept, self._rows, self._rows.smaller):
                 yield from self._of_batch(head, values, batch, self._labels[rows[places]], count)
         except Exception as error:
             if not out_of_memory(error):
@@ -186,20 +189,16 @@ class AdapterGradients:
         if not same(list(found.values()), list(again.values())):
             raise errors.InvalidValue(_SAME_AGAIN)
 
-    def _tells_rows_apart(self, item: Item, count: int) -> bool:
-        """Returns whether public examples of this shape have the same features and gradients in every position."""
+    def _in_public(self, block: Item) -> list[Floats]:
+        """Returns features and gradients of public examples, a row for each."""
+        seen: list[Floats] = []
 
-        def computed(block: Item) -> list[Floats]:
-            seen: list[Floats] = []
+        def back(features: Floats) -> Floats:
+            seen.append(features)
+            return _every_row(features)
 
-            def back(features: Floats) -> Floats:
-                seen.append(features)
-                return _every_row(features)
-
-            gradients = self._recorded(self._adapted, block, count, back)
-            return [*seen, *gradients.values()]
-
-        return independent(computed, self._public, item, count)
+        gradients = self._recorded(self._adapted, block, len(block[0]), back)
+        return [*seen, *gradients.values()]
 
 
 _ONE_BY_ONE = "Expected an encoder whose adapted layers treat examples one by one. Use last_layer."
@@ -216,7 +215,7 @@ class _Rows:
         engine: Speed.
         limit: How many rows the encoder itself takes of an item's shape.
         saved: From one item to the bytes that its forward pass keeps.
-        apart: Returns whether rows of an item's shape are independent in micro-batches of a size.
+        probe: Sees whether rows of an item's shape are independent, and which sizes give the same bits.
         public: Tries the public example; raises MemoryError where not even that fits.
     """
 
@@ -225,13 +224,12 @@ class _Rows:
         engine: Engine,
         limit: Callable[[Item], int],
         saved: Callable[[Item], int],
-        apart: Callable[[Item, int], bool],
+        probe: Probe,
         public: Callable[[], None],
     ) -> None:
         self._most, self._memory, self._limit = engine.rows, engine.memory, limit
-        self._saved, self._apart, self._public = saved, apart, public
+        self._saved, self._probe, self._public = saved, probe, public
         self._fit: dict[object, int] = {}
-        self._known: dict[tuple[object, int], bool] = {}
         self._halved: dict[object, int] = {}
         self._last: object = None
 
@@ -245,17 +243,11 @@ class _Rows:
             fit = max(1, self._memory // max(1, saved))
             self._fit[shape] = min(self._most, self._limit(item), 1 << (fit.bit_length() - 1))
         count = min(self._fit[shape], self._halved.get(shape, self._most))
-        return count if count == 1 or self._independent(item, shape, count) else 1
+        return count if count == 1 or self._probe.independent(item, count) else 1
 
-    def _independent(self, item: Item, shape: object, count: int) -> bool:
-        if (shape, count) not in self._known:
-            try:
-                self._known[shape, count] = self._apart(item, count)
-            except Exception as error:
-                if out_of_memory(error):
-                    raise
-                self._known[shape, count] = False
-        return self._known[shape, count]
+    def smaller(self, item: Item, rows: int) -> bool:
+        """Returns whether a micro-batch of fewer rows gives the same bits."""
+        return self._probe.alike(item, self(item), rows)
 
     def shrink(self) -> None:
         """Halves the micro-batches of the shape that did not fit; what does not fit alone contributes nothing.
