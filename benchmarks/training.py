@@ -110,11 +110,11 @@ def ours(gradients: Gradients, size: int, rate: float, steps: int, engine: Engin
 # --- a head on features
 
 
-def head_contest(classes: int, batch: int) -> Peers:
+def head_contest(classes: int, batch: int, width: int = WIDTH) -> Peers:
     """Seconds per step."""
     import torch
 
-    x, y = _features(EXAMPLES), np.random.default_rng(1).integers(0, classes, size=EXAMPLES)
+    x, y = _features(EXAMPLES, width), np.random.default_rng(1).integers(0, classes, size=EXAMPLES)
     all_x, all_y = torch.from_numpy(x), torch.from_numpy(y)
 
     def steps(step: Step, count: int) -> tuple[Callable[[], None], float]:
@@ -126,7 +126,7 @@ def head_contest(classes: int, batch: int) -> Peers:
         return run, count
 
     def layer() -> Any:
-        return torch.nn.Linear(WIDTH, classes)
+        return torch.nn.Linear(width, classes)
 
     gradients, few, many = HeadGradients(x, y, classes), 5, 50
     rate = batch / EXAMPLES
@@ -270,8 +270,8 @@ def sums_contest() -> Peers:
 # --- public data
 
 
-def _features(n: int) -> np.ndarray:
-    x = np.random.default_rng(0).normal(size=(n, WIDTH)).astype(np.float32)
+def _features(n: int, width: int = WIDTH) -> np.ndarray:
+    x = np.random.default_rng(0).normal(size=(n, width)).astype(np.float32)
     return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
 
 

@@ -15,7 +15,7 @@ def families() -> list[Family]:
             name="head",
             title="A head on features",
             words="""
-One step of Adam on 384 cached features. Opacus and plain training draw a batch of fixed size and noise that is not
+One step of Adam on cached features. Opacus and plain training draw a batch of fixed size and noise that is not
 secure; ours draws a Poisson batch by exact coins and exact noise from a secure source, and adds clipped gradients up
 exactly.
 """,
@@ -74,20 +74,20 @@ def _turns(make: Callable[[], Peers]) -> Callable[[int], Costs]:
 
 
 def _heads() -> list[Contest]:
-    def peers(classes: int, batch: int) -> Peers:
+    def peers(classes: int, batch: int, width: int) -> Peers:
         import training
 
-        return training.head_contest(classes, batch)
+        return training.head_contest(classes, batch, width)
 
     goals = {PLAIN: 0.85, "Opacus ghost clipping": 1.4, "Opacus default": 40.0}
     return [
         Contest(
-            name=f"head/{classes}-classes-{batch}",
-            title=f"Head, {classes} classes, batch {batch:,}, per step",
-            play=_turns(partial(peers, classes, batch)),
+            name=f"head/{width}x{classes}-{batch}",
+            title=f"Head, {width} features, {classes} classes, batch {batch:,}, per step",
+            play=_turns(partial(peers, classes, batch, width)),
             goals=goals,
         )
-        for classes in (15, 150)
+        for width, classes in ((384, 15), (384, 150), (768, 100))
         for batch in (256, 1024)
     ]
 

@@ -10,7 +10,7 @@ from scipy.stats import binomtest, chi2
 
 from reticent import errors
 from reticent.gate.noise import NoiseSource
-from reticent.gate.step import TERM_SCALE, Block, NoisySteps, OuterProducts, flattened, on_the_grid
+from reticent.gate.step import TERM_SCALE, Block, Directions, NoisySteps, OuterProducts, flattened, on_the_grid
 from reticent.privacy import events
 from reticent.sensitive.head import HeadGradients
 from tests.conftest import ALPHA
@@ -85,9 +85,9 @@ def test_sums_are_exact_for_any_number_of_examples():
 
 
 def test_no_gradient_adds_more_than_its_norm_says():
-    """The gate measures what it adds: norms that its caller states do not count."""
-    errors_, values = np.array([[3.0, -3.0], [0.1, -0.1]]), np.array([[8.0, 6.0], [8.0, 6.0]])
-    outer = OuterProducts("w", "b", errors_, values, np.ones(2), lengths=np.array([1.0, 10.0]))
+    """The gate measures what it adds: scales that are too large for a gradient leave it out."""
+    errors_, values = np.array([[3.0, -3.0], [0.1, -0.1]]), np.array([[8, 6], [8, 6]], np.int16)
+    outer = OuterProducts("w", "b", errors_, Directions.of(values), np.ones(2))
     for rows, kept in ((np.array([[0.0], [0.0]]), 1), (np.array([[np.nan], [0.7]]), 1), (np.array([[0.0], [1.6]]), 0)):
         sums = {name: np.zeros(shape, np.int64) for name, shape in (("w", (2, 2)), ("b", 2), ("a", 1))}
         Block({"a": rows}, outer).add(sums, np.full(2, 0.5))

@@ -11,6 +11,7 @@ from reticent.gate.step import (
     TERM_SCALE,
     Again,
     Block,
+    Directions,
     NoisySteps,
     OuterProducts,
     bounded,
@@ -152,16 +153,19 @@ def test_memory_that_runs_out_is_told_to_the_gradients():
 def test_a_head_is_multiplied_out_exactly():
     """Errors times features, in whole numbers of 2^-40 clipping norms, with the scale of each example."""
     errors_ = np.array([[0.5, -0.5], [0.25, 0.0]])
-    values, units = np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([0.125, 1.0])
-    outer = OuterProducts("w", "c", errors_.copy(), values.copy(), units, np.array([5.0, 0.0]))
+    values, units = np.array([[3, 4], [0, 0]], np.int16), np.array([0.125, 1.0])
+    outer = OuterProducts("w", "c", errors_, Directions.of(values), units)
     norms = outer.norms()
     assert norms["w"].tolist() == [math.sqrt(0.5) * 5 * 0.125, 0.0]
     assert norms["c"].tolist() == [math.sqrt(0.5), 0.25]
     sums = {"w": np.zeros((2, 2), np.int64), "c": np.zeros(2, np.int64)}
     Block({}, outer).add(sums, np.array([0.5, 1.0]))
     weights = 0.5 * errors_[0][:, None] * values[0] * 0.125
-    np.testing.assert_allclose(sums["w"] / TERM_SCALE, weights, rtol=1e-4)
+    assert (sums["w"] / TERM_SCALE).tolist() == weights.tolist()
     assert (sums["c"] / TERM_SCALE).tolist() == [0.5, -0.25]
+    Block({}, outer).add(sums, np.array([0.5, 0.0]))  # the second is left out
+    assert (sums["w"] / TERM_SCALE).tolist() == (2 * weights).tolist()
+    assert (sums["c"] / TERM_SCALE).tolist() == [0.75, -0.5]
 
 
 def test_parameters_are_split_and_joined_in_order():

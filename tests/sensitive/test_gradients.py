@@ -189,7 +189,7 @@ def test_film_sums_single_examples(make):
     for clip_norm in (0.3, 30.0):
         found = clipped(gradients, at, np.arange(10), clip_norm)
         assert found.keys() == at.keys()
-        assert agrees(found, slow_sum(alone, clip_norm), 1e-4)
+        assert agrees(found, slow_sum(alone, clip_norm), 1e-3)
         assert clip_norm > 1 or not agrees(found, batch_clipped(alone, clip_norm), 0.01)
     assert np.abs(joined({name: v for name, v in found.items() if name.startswith("film")})).max() > 1e-3
 
@@ -202,7 +202,7 @@ def test_lora_sums_single_examples(make):
     alone = adapter_alone(backend, lora_by_hand(backend, 2.0), items, labels, at)
     for clip_norm in (0.3, 30.0):
         found = clipped(gradients, at, np.arange(10), clip_norm)
-        assert agrees(found, slow_sum(alone, clip_norm), 1e-4)
+        assert agrees(found, slow_sum(alone, clip_norm), 1e-3)
         assert clip_norm > 1 or not agrees(found, batch_clipped(alone, clip_norm), 0.01)
 
 
@@ -225,7 +225,7 @@ def test_adapter_blocks_change_nothing(adapter):
             assert block.head is not None
             assert single.head is not None
             assert (block.head.errors[place] == single.head.errors[0]).all()
-            assert (block.head.values[place] == single.head.values[0]).all()
+            assert (block.head.features.values[place] == single.head.features.values[0]).all()
 
 
 @needs_bert

@@ -21,19 +21,54 @@ from reticent.privacy import events
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Shorts = npt.NDArray[np.int16]
 Mask = npt.NDArray[np.bool_]
 Parameters = Mapping[str, npt.NDArray[np.float32]]
 
 _ROUNDING = 2.0**-20  # more than all rounding of a norm and a scale in float64, for up to 2^31 parameters
-# One clipping norm is 2^40 whole numbers of a clipped gradient; the factors of an outer product have a part each.
-_LEFT, _RIGHT = 2.0**22, 2.0**18
-TERM_SCALE = _LEFT * _RIGHT
+TERM_SCALE = 2.0**40  # one clipping norm, in whole numbers of a clipped gradient
 _SPARE = 16  # bits of a sum below a step of the grid: TERM_SCALE is 2^16 grid.STEP_SCALE
 _MOST_SQUARED = TERM_SCALE**2 * (1 - 2.0**-30)  # squares are added up in float64
+_AT_ONCE = 1 << 10  # rows whose squares are in memory at a time
 _EXACT_ROWS = 1 << 13  # products of at most 2^40, added up below 2^53
 
 
 # --- gradients, as `sensitive/` hands them over
+
+
+@dataclass(frozen=True)
+class Directions:
+    """Sensitive: feature vectors as whole numbers, with their squared norms; made by `of` alone.
+
+    Args:
+        values: Shape (n, width).
+        squares: Shape (n,), exact.
+    """
+
+    values: Shorts
+    squares: Floats
+
+    def __repr__(self) -> str:
+        return "Directions(<sensitive>)"
+
+    @classmethod
+    def of(cls, values: Shorts) -> "Directions":
+        """Returns rows of whole numbers of 16 bits with their squared norms: nobody else's say counts.
+
+        >>> Directions.of(np.array([[3, 4], [-32768, 0]], np.int16)).squares.tolist() == [25.0, 2.0**30]
+        True
+        """
+        if values.dtype != np.int16:
+            raise errors.InvalidValue("Expected whole numbers of 16 bits: their products with others are whole.")
+        squares = np.empty(len(values))
+        for start in range(0, len(values), _AT_ONCE):
+            wide = values[start : start + _AT_ONCE].astype(np.int64)
+            squares[start : start + _AT_ONCE] = np.einsum("ij,ij->i", wide, wide)
+        return cls(values, squares)
+
+    def taken(self, rows: Ints | slice) -> "Directions":
+        """Returns some of the rows."""
+        return Directions(self.values[rows], self.squares[rows])
 
 
 @dataclass(frozen=True)
@@ -44,17 +79,15 @@ class OuterProducts:
         weight: Name of the head's weights, whose gradient is errors^T features.
         bias: Name of its bias, whose gradient is the errors.
         errors: Shape (n, classes).
-        values: Features as whole numbers, shape (n, width).
-        units: The power of two that each row of values is a multiple of.
-        lengths: Norms of the rows of values.
+        features: Directions of the features.
+        units: What 1 is in each row of the directions.
     """
 
     weight: str
     bias: str
     errors: Floats
-    values: Floats
+    features: Directions
     units: Floats
-    lengths: Floats
 
     def __repr__(self) -> str:
         return "OuterProducts(<sensitive>)"
@@ -63,16 +96,14 @@ class OuterProducts:
         """Returns the norm of each example's gradient, by parameter."""
         with np.errstate(all="ignore"):
             of_errors = norms(self.errors)
-            return {self.weight: of_errors * self.lengths * self.units, self.bias: of_errors}
+            return {self.weight: of_errors * np.sqrt(self.features.squares) * self.units, self.bias: of_errors}
 
-    def factors(self, used: Mask, scales: Floats) -> "Factors":
-        """Returns the gradients of some examples times their scales, as whole numbers."""
-        mine, right, length = self.errors[used], self.values[used], self.lengths[used]
+    def factors(self, scales: Floats) -> "Factors":
+        """Returns the gradients times their scales, as whole numbers."""
         with np.errstate(all="ignore"):
-            left, bias = mine * (scales * length * self.units[used] * _LEFT)[:, None], mine
-            bias *= (scales * TERM_SCALE)[:, None]
-            right *= (_RIGHT / np.where(length > 0, length, 1.0))[:, None]
-            return Factors(*(np.trunc(part, out=part) for part in (left, right, bias)))
+            bias = scales * TERM_SCALE
+            left, bias = (self.errors * factor[:, None] for factor in (bias * self.units, bias))
+            return Factors(np.trunc(left, out=left), self.features, np.trunc(bias, out=bias))
 
 
 @dataclass(frozen=True)
@@ -80,7 +111,7 @@ class Factors:
     """Sensitive: outer products of whole numbers, left times right for each example, and their bias."""
 
     left: Floats
-    right: Floats
+    right: Directions
     bias: Floats
 
     def __repr__(self) -> str:
@@ -89,15 +120,14 @@ class Factors:
     def squares(self) -> Floats:
         """Returns the squared norm of each example's part."""
         with np.errstate(all="ignore"):
-            products = np.einsum("ij,ij->i", self.left, self.left) * np.einsum("ij,ij->i", self.right, self.right)
-            return np.asarray(products + squared_norms(self.bias), dtype=np.float64)
+            return np.asarray(squared_norms(self.left) * self.right.squares + squared_norms(self.bias), np.float64)
 
     def add(self, weight: Ints, bias: Ints, kept: Mask) -> None:
         """Adds the examples that are kept: products of whole numbers are exact, in any order, below 2^53."""
-        self.left[~kept] = self.right[~kept] = self.bias[~kept] = 0.0
+        self.left[~kept] = self.bias[~kept] = 0.0
         for start in range(0, len(kept), _EXACT_ROWS):
             part = slice(start, start + _EXACT_ROWS)
-            weight += (self.left[part].T @ self.right[part]).astype(np.int64)
+            weight += (self.left[part].T @ self.right.values[part].astype(np.float64)).astype(np.int64)
             bias += self.bias[part].sum(axis=0).astype(np.int64)
 
 
@@ -128,15 +158,15 @@ class Block:
             sums: By parameter; 2^40 is one clipping norm. They wrap around like all int64, see `Steps`.
             scales: From gradients to clipping norms; 0 leaves an example out, whatever it holds.
         """
-        used = scales > 0
         with np.errstate(all="ignore"):
-            factors = (scales[used] * TERM_SCALE)[:, None]
-            terms = {name: np.trunc(rows[used] * factors) for name, rows in self.rows.items()}
-            squares = sum((squared_norms(rows) for rows in terms.values()), np.zeros(int(used.sum())))
-        outer = None if self.head is None else self.head.factors(used, scales[used])
+            factors = (scales * TERM_SCALE)[:, None]
+            terms = {name: np.trunc(rows * factors) for name, rows in self.rows.items()}
+            squares = sum((squared_norms(rows) for rows in terms.values()), np.zeros(len(scales)))
+        outer = None if self.head is None else self.head.factors(scales)
         if outer is not None:
             squares = squares + outer.squares()
-        kept = squares <= _MOST_SQUARED  # exactly: in whole numbers nobody adds more than the norm
+        # exactly: in whole numbers nobody adds more than the norm, nor anything at scale 0
+        kept = (squares <= _MOST_SQUARED) & (scales > 0)
         for name, rows in terms.items():
             sums[name][...] += rows[kept].astype(np.int64).sum(axis=0).reshape(sums[name].shape)
         if self.head is not None and outer is not None:
