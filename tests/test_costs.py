@@ -102,7 +102,13 @@ def test_plan_prints_costs_for_people(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     shown = reticent(*PAPER).stdout
     assert max(map(len, shown.splitlines())) <= 80
-    for words in ("Time with 16 workers", "disk: the model", "memory to predict", "100,000,000 rows", "no data is read"):
+    for words in (
+        "Time with 16 workers",
+        "disk: the model",
+        "memory to predict",
+        "100,000,000 rows",
+        "no data is read",
+    ):
         assert words in " ".join(shown.split())
 
 

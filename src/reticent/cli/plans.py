@@ -167,8 +167,8 @@ def plan(
         terminal.print(table)
     for line in (*plan_notes(chosen, length, asked=bool(class_size) and release is None), _assumed(budget)):
         terminal.print(line, markup=False, highlight=False)
-    for file in filter(None, (plot, html)):
-        tell(f"Wrote {file}.")
+    for written in filter(None, (plot, html)):
+        tell(f"Wrote {written}.")
     if like is not None:
         terminal.print(expected_table(guesses, data=like, size=sizes[0]))
         terminal.print(_ABOUT_GUESSES, markup=False, highlight=False)

@@ -134,7 +134,7 @@ def _text() -> float:
     from reticent.encoders import minilm
 
     encoder = minilm()
-    words = "what is my card balance please tell me how to book a flight tomorrow".split()
+    words = ["what", "is", "my", "card", "balance", "please", "how", "to", "book", "a", "flight", "tomorrow"]
     draw = np.random.default_rng(0)
     texts = [" ".join(draw.choice(words, size=draw.integers(3, 20))) for _ in range(200)]
     encoder(texts[:2])
