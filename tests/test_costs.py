@@ -62,24 +62,23 @@ def test_workers_share_the_rows_and_cost_a_start(work):
 
 
 def test_a_plan_by_hand():
-    speeds = Speeds(
-        parquet=1.0, cell=2.0, row=3.0, noise=5.0, publish=7.0, task=11.0, start=13.0, combine=17.0, product=19.0
-    )
+    learn = {"parquet": 1.0, "cell": 2.0, "row": 3.0, "noise": 5.0, "publish": 7.0, "task": 11.0, "start": 13.0}
+    speeds = Speeds(**learn, name=0.5, combine=17.0, product=19.0, answer=23.0)
     found = costs.costs(Workload(rows=100, width=10, labels=4, tasks=2), speeds)
     assert found.learn == {
         "reading": 1000.0,
         "sums": 2000.0,
         "labels": 300.0,
         "noise": 2 * 4 * 10 * 5.0,
-        "publishing": 2 * 4 * 10 * 7.0 + 2 * 11.0,
+        "publishing": 2 * 4 * 10 * 7.0 + 2 * (11.0 + 4 * 0.5),
         "start": 13.0,
         "cluster": 0.0,
     }
     assert found.predict == {
-        "start": 13.0 + 2 * 4 * 10 * 7.0,
+        "start": 13.0 + 2 * 4 * 10 * 7.0 + 4 * 0.5,
         "combining": 4 * 2 * 10 * 17.0,
         "reading": 1000.0,
-        "scoring": 100 * 10 * 4 * 19.0 + 300.0,
+        "scoring": 100 * 10 * 4 * 19.0 + 100 * 23.0,
     }
     assert found.disk["release"] == 4 * 4 * 10
     assert found.disk["input"] == 100 * (4 * 10 + 8)
@@ -88,9 +87,10 @@ def test_a_plan_by_hand():
 def test_sizes_of_releases_are_those_of_the_gate():
     assert Workload(rows=10**6, labels=standing.ALL_KEPT, tasks=3).kept(3) == standing.ALL_KEPT
     large = Workload(rows=10**6, labels=10**5, live_labels=10, tasks=3)
-    noise = sparse.kept_share(10**5) * 10**5 + standing.STANDING
-    assert [large.kept(task) for task in (1, 2, 3)] == [noise + 10, noise + 20, noise + 30]
-    assert large.blocks == 3 * noise + 60
+    noise = sparse.kept_share(10**5) * 10**5
+    assert [large.kept(task) for task in (1, 2, 3)] == [noise + 10, 2 * noise + 20, 3 * noise + 30]
+    assert large.kept(50) == noise + standing.STANDING + 500
+    assert large.blocks == 6 * noise + 60
     assert Workload(rows=10**6, labels=2_100, tasks=3, live_labels=2_000).kept(3) == 2_100
 
 

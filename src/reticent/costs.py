@@ -16,7 +16,9 @@ FILES: tuple[File, ...] = ("parquet", "csv", "npz")
 FACTOR = 2.0
 """Learning and predicting were within this factor of the model, both ways, in all runs of docs/scaling.md."""
 
-_ALL_KEPT, _KEPT = 2_000, 1_300  # `released.standing`, `gate.sparse`: up to here all, else so many of noise alone
+# `released.standing`, `gate.sparse`: spaces up to here keep all; else so many of noise alone, and of earlier ones
+_ALL_KEPT, _KEPT, _STANDING = 2_000, 300, 1_000
+_NAMED = 230  # bytes of memory for the name of a label
 _CELL = 4  # bytes of a float32
 _CSV_CELL = 10  # bytes of a number as text, with its comma
 _PART = 1 << 27  # bytes that a worker gets at a time
@@ -36,9 +38,11 @@ class Speeds:
         noise: One draw of exact Gaussian noise.
         publish: Writing a cell of a release, and reading it again.
         task: Anything else of a task: the spend, the ledger, the manifest, the card.
+        name: Reading the name of a label, once for each task and prediction.
         start: Importing and compiling, once in each process.
         combine: Combining one cell of the sums of a label in a task, when a model first predicts.
         product: Multiplying a cell of a row with one of a label.
+        answer: Anything else of a predicted row, written to a file.
         text: Encoding a short text by MiniLM.
         ray_start: Starting Ray and its workers, wall-clock.
         ray_part: Giving a part to a worker and taking its answer.
@@ -47,23 +51,25 @@ class Speeds:
         measured: When and on what.
     """
 
-    parquet: float = 1.0e-9
-    csv: float = 60e-9
-    npz: float = 0.5e-9
-    cell: float = 1.2e-9
-    row: float = 1.0e-6
-    noise: float = 6.0e-9
-    publish: float = 4.0e-9
-    task: float = 0.03
+    parquet: float = 7e-9
+    csv: float = 91e-9
+    npz: float = 3.8e-9
+    cell: float = 0.6e-9
+    row: float = 0.4e-6
+    noise: float = 7.5e-9
+    publish: float = 8.5e-9
+    task: float = 0.04
+    name: float = 0.7e-6
     start: float = 3.0
-    combine: float = 40e-9
-    product: float = 0.05e-9
-    text: float = 8e-3
+    combine: float = 150e-9
+    product: float = 0.025e-9
+    answer: float = 1.7e-6
+    text: float = 6.7e-3
     ray_start: float = 6.0
     ray_part: float = 0.9e-3
     network: float = 0.8e-9
     base: float = 300e6
-    measured: str = "2026-11-17, one thread of a server processor of 2 cores"
+    measured: str = "2026-11-17, one thread of a busy server with 2 cores"
 
 
 MEASURED = Speeds()
@@ -120,7 +126,7 @@ class Workload:
         """
         if self.labels <= _ALL_KEPT:
             return self.labels
-        return min(self.labels, self.live * task + _KEPT)
+        return min(self.labels, self.live * task + _KEPT + min(_STANDING, _KEPT * (task - 1)))
 
     @property
     def blocks(self) -> int:
@@ -208,20 +214,21 @@ def costs(work: Workload, speeds: Speeds = MEASURED) -> Costs:
     }
     learn = {name: seconds / busy for name, seconds in shared.items() if seconds or name != "encoding"} | {
         "noise": drawn * speeds.noise,
-        "publishing": drawn * speeds.publish + work.tasks * speeds.task,
+        "publishing": drawn * speeds.publish + work.tasks * (speeds.task + work.labels * speeds.name),
         "start": speeds.start,
         "cluster": speeds.ray_start + parts * speeds.ray_part / busy + sent * speeds.network if spread else 0.0,
     }
     predict = {
-        "start": speeds.start + drawn * speeds.publish,
+        "start": speeds.start + drawn * speeds.publish + work.labels * speeds.name,
         "combining": work.learned * work.tasks * work.width * speeds.combine,
         "encoding": encode,
         "reading": read,
-        "scoring": work.cells * work.learned * speeds.product + work.rows * speeds.row,
+        "scoring": work.cells * work.learned * speeds.product + work.rows * speeds.answer,
     }
     if not work.texts:
         del predict["encoding"]
     accumulators = 16.0 * sums  # integers, and the kernel's own sums of a batch
+    names = float(_NAMED * work.labels)
     release = float(_CELL * work.kept(work.tasks) * work.width)
     model = _CELL * drawn + 20_000.0 * work.tasks + 20.0 * work.labels
     return Costs(
@@ -230,8 +237,8 @@ def costs(work: Workload, speeds: Speeds = MEASURED) -> Costs:
         predict=predict,
         memory={
             "worker": speeds.base + 6 * _BATCH + accumulators,
-            "driver": speeds.base + accumulators + 4 * release + 200.0 * work.labels,
-            "predicting": speeds.base + 6 * _BATCH + 8.0 * work.learned * work.tasks * work.width,
+            "driver": speeds.base + accumulators + 4 * release + names,
+            "predicting": speeds.base + 6 * _BATCH + 8.0 * work.learned * work.tasks * work.width + names,
         },
         disk={"input": float(bytes_in), "release": release, "model": model},
         cluster={

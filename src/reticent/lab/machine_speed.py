@@ -1,7 +1,7 @@
 """How fast this machine is: a few seconds of learning, reading, noise and prediction on made-up rows.
 
 What comes out are `costs.Speeds`, to be used instead of those that were measured elsewhere. One thread is measured, in
-processor time; starting a process, Ray and the network keep what was measured or assumed elsewhere.
+processor time; starting a process, writing answers, Ray and the network keep what was measured elsewhere.
 """
 
 import dataclasses
