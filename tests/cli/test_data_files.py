@@ -1,5 +1,9 @@
 """What the command line says of files, columns and class sizes, before and after it learns."""
 
+import csv
+import json
+
+import numpy as np
 import pytest
 
 import reticent as rt
@@ -44,6 +48,50 @@ def test_columns_may_hold_commas_and_blanks(tmp_path):
     words = ["--model", tmp_path / "model", "--features", features, "--label", "code", EACH]
     assert reticent("learn", tmp_path / "march.csv", *words).returncode == 0
     assert rt.load(tmp_path / "model").feature_names_in_.tolist() == ["height, cm", " w", 'say "x"']
+
+
+def test_a_column_of_embeddings_is_learned_and_predicted(started):
+    """Every row of it was NaN, silently, and its whole budget was spent."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    labels = ["x", "y", "z"] * 300
+    rows = np.eye(3, dtype=np.float32)[[0, 1, 2] * 300]
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), 3)
+    march = started / "march.parquet"
+    parquet.write_table(pa.table({"embedding": lists, "code": labels, "who": range(900)}), march)
+    words = ["--model", started / "model", "--features", "embedding"]
+    done = reticent("learn", march, *words, "--label", "code", "--person", "who")
+    assert done.returncode == 0, done.stderr
+    assert "3 label(s) known" in done.stdout
+    assert reticent("predict", march, *words, "-o", started / "out.csv").returncode == 0
+    with (started / "out.csv").open(newline="") as file:
+        assert [row["label"] for row in csv.DictReader(file)] == labels
+    said = reticent("evaluate", march, *words, "--label", "code", "--public", "--json")
+    assert json.loads(said.stdout)["accuracy"] == 1.0
+
+
+def test_embeddings_of_no_fixed_size_are_refused_before_the_spend(started):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    march = started / "march.parquet"
+    parquet.write_table(pa.table({"embedding": [[1.0, 2.0]], "code": ["x"]}), march)
+    words = ["--model", started / "model", "--features", "embedding", "--label", "code", EACH]
+    assert "lists of numbers of one fixed size" in refused(reticent("learn", march, *words))
+    assert rt.load(started / "model").spent()["epsilon"] == 0
+
+
+def test_a_folder_of_shards_is_one_task(started):
+    shards = started / "march"
+    shards.mkdir()
+    for i, seed in enumerate((0, 1)):
+        write_csv(shards / f"part-{i}.csv", ["x", "y", "z"], seed=seed)
+    words = ["--model", started / "model", "--features", "a,b,c", "--label", "code", EACH]
+    (shards / "part-2.csv").write_text("a,b,code\n1,2,x\n")
+    assert "No column 'c' in the first line of part-2.csv" in refused(reticent("learn", shards, *words))
+    (shards / "part-2.csv").unlink()
+    assert "3 label(s) known" in reticent("learn", shards, *words).stdout
 
 
 def test_learners_of_one_example_say_so(tmp_path):

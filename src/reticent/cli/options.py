@@ -22,7 +22,8 @@ Image = Annotated[str | None, typer.Option(help="Column with paths of images.")]
 Features = Annotated[
     str | None,
     typer.Option(
-        help="Columns of numbers, separated by commas; a name with a comma or a blank at its end in double quotes."
+        help="Columns of numbers, separated by commas; a name with a comma or a blank at its end in double quotes. Or "
+        "one column of embeddings: lists of one fixed size (.parquet), an array (.npz)."
     ),
 ]
 Again = Annotated[

@@ -16,7 +16,9 @@ Kinds = tuple[tuple[str, Any], ...]
 
 _MOST = 1 << 16  # rows of a batch
 _CELL = 64  # bytes that a Python object takes, at least
-_BUFFER = 1 << 16  # bytes of each column that are read ahead
+_BUFFER = 1 << 16  # bytes of each column that are read ahead in a large row group
+_LARGE = 1 << 28  # bytes of one
+_REST = 4  # times the features: other columns that decide how many rows make a batch
 _FOOTER = {"thrift_string_size_limit": 1 << 24, "thrift_container_size_limit": 1 << 20}
 
 
@@ -28,12 +30,14 @@ class ParquetSource:
         path: The file.
         columns: Which columns are what.
         kinds: From each wanted column to its type.
+        large: Whether a row group takes much memory.
         groups: The row groups that are read; None for all.
     """
 
     path: Path
     columns: Columns
     kinds: Kinds
+    large: bool
     groups: tuple[int, ...] | None = None
 
     def __repr__(self) -> str:
@@ -97,10 +101,13 @@ class ParquetSource:
         return [replace(self, groups=tuple(groups)) for groups in found]
 
     def _opened(self) -> Any:
+        """Opens the file; columns of a large row group are read in pieces, which takes a little longer."""
         texts = [name for name, kind in self.kinds if parquet_types.is_text(kind)]
         try:
             with errors.silenced():
-                return library().ParquetFile(self.path, read_dictionary=texts, buffer_size=_BUFFER, **_FOOTER)
+                return library().ParquetFile(
+                    self.path, read_dictionary=texts, buffer_size=_BUFFER if self.large else 0, **_FOOTER
+                )
         except Exception:  # pyarrow has a dozen kinds
             raise errors.InvalidValue(_unreadable(self.path)) from None
 
@@ -116,14 +123,18 @@ class ParquetSource:
                 raise errors.InvalidValue(f"{self.path.name} has another schema than when it was opened.")
             groups = range(file.metadata.num_row_groups) if self.groups is None else self.groups
             for group in groups:
-                told = file.metadata.row_group(group)
-                row = max(told.total_byte_size // max(told.num_rows, 1), 4 * (self.width or 0))  # repeats take no room
-                rows = min(max(BATCH // max(row, 1), 1), _MOST)
+                rows = self._rows_at_once(file.metadata.row_group(group))
                 for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=wanted):
                     yield batch
                     found = True
             if not found:
                 yield parquet_cells.empty(file.schema_arrow, wanted)
+
+    def _rows_at_once(self, group: Any) -> int:
+        """Returns how many rows make a batch: by their features, unless the group says that the rest is larger."""
+        row = group.total_byte_size // max(group.num_rows, 1)
+        features = sum(parquet_types.feature_bytes(dict(self.kinds)[name]) for name in self.columns.features)
+        return min(max(BATCH // max(features if row < _REST * features else row, 1), 1), _MOST)
 
 
 def open_parquet(path: Path, columns: Columns, *, labelled: bool) -> ParquetSource:
@@ -138,7 +149,8 @@ def open_parquet(path: Path, columns: Columns, *, labelled: bool) -> ParquetSour
             found = checked(path, columns, schema)
             for size in _sizes(metadata):
                 refuse_too_large(path, size)
-            return ParquetSource(path, columns, found)
+            large = max(_sizes(metadata), default=0) > _LARGE
+            return ParquetSource(path, columns, found, large)
     except errors.ReticentError:
         raise
     except Exception:  # pyarrow has a dozen kinds

@@ -34,6 +34,14 @@ def list_size(kind: Any) -> int:
     return int(kind.list_size) if types.is_fixed_size_list(kind) else 0
 
 
+def feature_bytes(kind: Any) -> int:
+    """Returns how many bytes of an array the features of one row take."""
+    from pyarrow import types
+
+    inside = kind.value_type if list_size(kind) else kind
+    return (list_size(kind) or 1) * (4 if types.is_float32(inside) or types.is_float16(inside) else 8)
+
+
 def is_label(kind: Any) -> bool:
     """Returns whether cells can be labels."""
     from pyarrow import types
