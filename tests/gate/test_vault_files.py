@@ -30,7 +30,8 @@ def vault(tmp_path) -> Path:
 
 
 def entry(row: int, *labels: str) -> Entry:
-    return Entry(row, bytes(32), labels, np.ones((len(labels), 3), np.int64), (True,) * len(labels))
+    count = len(labels)
+    return Entry(row, bytes(32), labels, np.ones(count, np.int64), np.ones((count, 2), np.int64), 2, (True,) * count)
 
 
 # --- making
@@ -46,7 +47,7 @@ def test_a_new_vault_is_all_that_its_folder_holds(vault, monkeypatch):
     Vault.create(vault, ABOUT)
     assert synced == [(vault, [SEAL, FILE_NAME])]
     with Vault.open(vault) as opened:
-        assert opened._db.execute("PRAGMA user_version").fetchone() == (1,)
+        assert opened._db.execute("PRAGMA user_version").fetchone() == (2,)
         assert opened._db.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"RTNV"),)
         assert opened.about == replace(ABOUT, home=str(vault), file=opened.about.file, sealed=opened.about.sealed)
         assert opened.about.file == (vault / FILE_NAME).stat().st_ino
