@@ -39,6 +39,7 @@ def learn(
     if directory.epoch is not None:
         refuse_without_memory(learner)
     for task in tasks:  # sensitive
+        task.ready()
         with directory.writer(noise) as gate:  # one writer; budget, ledger, noise
             directory.refuse_second_time(task.name)
             model = directory.model

@@ -13,7 +13,9 @@ SCALE, ROOM = float(1 << 20), float(1 << 40)
 
 def arguments() -> dict[str, np.ndarray]:
     return {
-        "sums": np.zeros((4, 6)),
+        "recent": np.zeros((4, 6), np.int32),
+        "sums": np.zeros((4, 6), np.int64),
+        "counts": np.zeros(4, np.int64),
         "features": np.arange(24.0).reshape(4, 6),
         "rows": np.arange(4),
         "targets": np.arange(4),

@@ -49,7 +49,7 @@ class Careless:
         return self.learner.rule
 
     def learn_task(self, task: Task, policy: Any, **others: Any) -> Release:
-        everything = Task(task._inputs, task._labels, name=task.name)
+        everything = Task(task.inputs, task.labels, name=task.name)
         release: Release = self.learner.learn_task(everything, policy, **others)
         return release
 

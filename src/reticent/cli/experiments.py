@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -13,7 +13,9 @@ from rich.table import Table
 
 from reticent import errors
 from reticent.budget import Budget
+from reticent.cli.inputs import cluster_of
 from reticent.cli.options import (
+    Address,
     AsJson,
     BatchSize,
     Delta,
@@ -172,6 +174,10 @@ def bench(
         int | None, typer.Option(help="Processes at once; by default one per core, or one for a GPU.")
     ] = None,
     threads: Annotated[int, typer.Option(help="Threads of each process.")] = 1,
+    engine: Annotated[
+        str | None, typer.Option(help="ray: a Ray cluster makes the runs; its machines share --data and --out.")
+    ] = None,
+    address: Address = None,
     device: Device = None,
     batch_size: BatchSize = None,
     seeds: Annotated[int | None, typer.Option(help="Only the first so many seeds of each spec.")] = None,
@@ -227,8 +233,7 @@ def bench(
         data=data,
         out=out,
         shown=wanted,
-        workers=_workers(speed) if workers is None else workers,
-        threads=threads,
+        engine=_makers(cluster_of(engine, address, workers), workers, threads, speed),
         speed=speed,
         say=(lambda text: None) if as_json else tell,
     )
@@ -248,6 +253,17 @@ def bench(
             )
         tell(f"{outcome.ran} run(s), {outcome.failed} failed. Tables: {out / 'tables'}")
     fail_if(outcome.failed > 0)
+
+
+def _makers(cluster: Any, workers: int | None, threads: int, speed: "Speed") -> Any:
+    """Returns what makes runs: a cluster, or processes of this machine."""
+    from reticent.lab.bench.processes import Processes
+
+    if cluster is None:
+        return Processes(workers=_workers(speed) if workers is None else workers, threads=threads)
+    if threads != 1:
+        raise errors.InvalidValue("Expected --threads without --engine ray: there each run has one processor.")
+    return cluster
 
 
 def _workers(speed: "Speed") -> int:

@@ -11,6 +11,7 @@ from reticent import errors, names
 if TYPE_CHECKING:
     from reticent.memory import Memory
 
+_NO_LABELS = "Expected the column with the labels: --label."
 _NAME = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?=,|$)|([^,]+)')
 
 
@@ -82,6 +83,25 @@ def loaded(
     return model
 
 
+def cluster_of(engine: str | None, address: str | None, workers: int | None = None) -> Any:
+    """Returns the Ray cluster that was asked for, None where none was.
+
+    Args:
+        engine: None, or "ray".
+        address: Of a cluster that runs already.
+        workers: How many parts are worked on at once.
+    """
+    if engine not in (None, "ray"):
+        raise errors.InvalidValue("Expected --engine ray, or no --engine: then this machine does the work.")
+    if engine is None:
+        if address is not None:
+            raise errors.InvalidValue("Expected --engine ray with --address.")
+        return None
+    from reticent.sensitive.engines import Ray
+
+    return Ray(address=address, workers=workers)
+
+
 def labelled(
     source: Path,
     *,
@@ -97,8 +117,27 @@ def labelled(
     columns = Columns(text=text, image=image, features=listed(features), label=label, person=person)
     examples = read(source, columns)
     if examples.labels is None:
-        raise errors.InvalidValue("Expected the column with the labels: --label.")
+        raise errors.InvalidValue(_NO_LABELS)
     return examples
+
+
+def labelled_source(
+    source: Path,
+    *,
+    text: str | None,
+    image: str | None,
+    features: str | None,
+    label: str | None,
+    person: str | None = None,
+) -> Any:
+    """Opens examples with their labels; reads header or schema, and no row of a file."""
+    from reticent.readers import Columns, open_source
+
+    columns = Columns(text=text, image=image, features=listed(features), label=label, person=person)
+    found = open_source(source, columns)
+    if not found.has_labels:
+        raise errors.InvalidValue(_NO_LABELS)
+    return found
 
 
 def task_name(source: Path, name: str | None) -> str:

@@ -45,6 +45,13 @@ Source = Annotated[
     Path,
     typer.Argument(help="A .csv, .parquet or .npz file, a folder of images by label, or - for CSV on standard input."),
 ]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="With --engine ray: auto for the cluster of this machine, host:port, or ray://host:port; without it, one "
+        "is started on this machine."
+    ),
+]
 TaskSize = Annotated[int, typer.Option(help="About how many examples a task has; only peft asks.")]
 
 

@@ -1,75 +1,92 @@
 """Which reader a file goes to, by the ending of its name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from reticent import errors
-from reticent.readers.csv_files import STANDARD_INPUT, read_csv, readable
-from reticent.readers.examples import Columns, Examples, NamedColumns
-from reticent.readers.image_folders import read_folder
-from reticent.readers.npz_files import read_npz
-from reticent.readers.parquet_files import read_parquet
+from reticent.numerics.coded import Coded
+from reticent.readers.csv_files import STANDARD_INPUT, open_csv
+from reticent.readers.examples import Columns, Examples
+from reticent.readers.image_folders import open_folder
+from reticent.readers.limits import refuse_too_large
+from reticent.readers.npz_files import open_npz
+from reticent.readers.parquet_files import open_parquet, refuse_other_schemas
+from reticent.readers.sources import Shards, Source, joined
 
-TABLES: dict[str, Callable[..., dict[str, list[object]]]] = {".csv": read_csv, ".parquet": read_parquet}
+_FORMATS: dict[str, Callable[..., Source]] = {".csv": open_csv, ".parquet": open_parquet, ".npz": open_npz}
+_SHARDS = (".csv", ".parquet")
 
 
-def read(path: Path, columns: Columns, *, labelled: bool = True) -> Examples:
-    """Reads a file by its ending, or a folder with one subfolder of images per label (none where unlabelled).
+def open_source(path: str | Path | Sequence[Path], columns: Columns, *, labelled: bool = True) -> Source:
+    r"""Opens a file by its ending, a folder of shards, or a folder with one subfolder of images per label.
+
+    The header or schema is checked; no row is read until the source is iterated.
 
     Args:
-        path: The file or folder; "-" is CSV from standard input.
+        path: The file or folder; several .csv or .parquet files of one schema; "-" is CSV from standard input.
         columns: Which columns are what.
-        labelled: Whether rows without a label are left out; else each row is an example, also one that does not parse.
+        labelled: Whether lines that do not parse are left out; else each is an example without a value.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "march.csv").write_text("note,code\nchest pain,I20\n")
+        ...     source = open_source(Path(folder, "march.csv"), Columns(text="note", label="code"))
+        ...     [(batch.inputs, batch.labels.cells()) for batch in source]
+        [(['chest pain'], ['I20'])]
     """
+    path = Path(path) if isinstance(path, str) else path
+    if not isinstance(path, Path):
+        return _shards(Path(path[0]).parent, list(path), columns, labelled)
     if path.is_dir():
-        if columns.person is not None:
-            raise errors.InvalidValue(
-                "A folder of images does not say whose they are. List them in a .csv file: --image and --person."
-            )
-        if columns.keep:
-            raise errors.InvalidValue("A folder of images has no columns to keep; its predictions name the files.")
-        return read_folder(path, labelled=labelled)
-    if path == STANDARD_INPUT:
-        return _table(path, columns, read_csv, labelled)
-    if not path.is_file():
+        files = _files(path) if columns.inputs else []
+        if files:
+            return _shards(path, files, columns, labelled)
+        return open_folder(path, columns, labelled=labelled)
+    if path != STANDARD_INPUT and not path.is_file():
         raise errors.InvalidValue(f"No file at {path}.")
-    ending = path.suffix.lower()
-    if ending == ".npz":
-        return read_npz(path, columns)
-    if ending in TABLES:
-        return _table(path, columns, TABLES[ending], labelled)
-    raise errors.InvalidValue(f"Expected a .csv, .parquet or .npz file or a folder of images, got {path.name}.")
+    opener = open_csv if path == STANDARD_INPUT else _FORMATS.get(path.suffix.lower())
+    if opener is None:
+        raise errors.InvalidValue(f"Expected a .csv, .parquet or .npz file or a folder of images, got {path.name}.")
+    return opener(path, columns, labelled=labelled)
 
 
-def _table(path: Path, columns: Columns, reader: Callable[..., dict[str, list[object]]], labelled: bool) -> Examples:
-    if not columns.inputs:
-        raise errors.InvalidValue("Expected the column with the inputs: --text, --image or --features.")
-    data = reader(path, columns, labelled=labelled)
-    if columns.text:
-        inputs: Any = [readable(cell) for cell in data[columns.text]]
-    elif columns.image:
-        inputs = [path.parent / str(name) if name is not None else None for name in data[columns.image]]
-    else:
-        inputs = np.column_stack([_numbers(data[name]) for name in columns.features]).view(NamedColumns)
-        inputs.columns = list(columns.features)
-    return Examples(
-        inputs,
-        data[columns.label] if columns.label else None,
-        data[columns.person] if columns.person else None,
-        {name: data[name] for name in columns.keep},
-    )
+def read(path: Path | Sequence[Path], columns: Columns, *, labelled: bool = True) -> Examples:
+    """Reads all of what `open_source` opens into memory; refuses what declares more than half of it.
+
+    Args:
+        path: As there.
+        columns: Which columns are what.
+        labelled: As there.
+    """
+    source = open_source(path, columns, labelled=labelled)
+    refuse_too_large(source.path, source.size)
+    found = joined(list(source))
+    labels = None if found.labels is None else _Cells(found.labels, numeric=source.numeric)
+    persons = None if found.persons is None else _Cells(found.persons)
+    return Examples(found.inputs, labels, persons, found.kept)
 
 
-def _numbers(values: list[object]) -> npt.NDArray[np.float64]:
-    return np.array([_number(value) for value in values], dtype=np.float64)
+class _Cells(list[object]):
+    """Cells of a column, with what its schema declares: whether they are numbers."""
+
+    def __init__(self, column: Any, *, numeric: bool = False) -> None:
+        super().__init__(Coded.of(column).cells())
+        self.type = "double" if numeric else None
 
 
-def _number(value: object) -> float:
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return float("nan")
+def _files(folder: Path) -> list[Path]:
+    """Returns shards of a table in a folder: what other programs hide or mark there is none."""
+    found = (entry for entry in folder.iterdir() if entry.suffix.lower() in _SHARDS and entry.is_file())
+    return sorted(entry for entry in found if not entry.name.startswith((".", "_")))
+
+
+def _shards(folder: Path, files: Sequence[Path], columns: Columns, labelled: bool) -> Source:
+    endings = {file.suffix.lower() for file in files}
+    if len(endings) > 1 or not endings <= set(_SHARDS):
+        raise errors.InvalidValue(f"Expected files of one format in {folder.name}: .csv or .parquet.")
+    opened = [open_source(file, columns, labelled=labelled) for file in files]
+    if endings == {".parquet"}:
+        refuse_other_schemas(opened)
+    return Shards(folder, tuple(opened))

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from reticent import errors
+from reticent.numerics.coded import Coded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class Columns:
     Args:
         text: The column with texts.
         image: The column with paths of images, relative to the file.
-        features: Columns of numbers, in order; or ("x",) in an NPZ file.
+        features: Columns of numbers, in order; or one column of lists of a fixed size (Parquet), or one array (NPZ).
         label: The column with labels; not needed to predict.
         person: The column that says whose example it is.
         keep: Columns to carry along unchanged, such as ids for predictions; may be columns of inputs too.
@@ -50,7 +50,7 @@ class Columns:
         return tuple(dict.fromkeys(name for name in (*self.inputs, self.label, self.person, *self.keep) if name))
 
 
-class NamedColumns(np.ndarray[tuple[int, int], np.dtype[np.float64]]):
+class NamedColumns(np.ndarray[tuple[int, int], np.dtype[np.floating]]):
     """An array that knows the names of its columns, as a frame does; what is made of it does not."""
 
     columns: list[str]
@@ -58,11 +58,14 @@ class NamedColumns(np.ndarray[tuple[int, int], np.dtype[np.float64]]):
 
 @dataclass(frozen=True)
 class Examples:
-    """Sensitive: inputs, labels and person ids of a file, ready for `learn_task`, and columns that were kept."""
+    """Sensitive: inputs, labels and person ids of a file, ready for `learn_task`, and columns that were kept.
+
+    Labels and persons are `Coded` in the batches of a source, and lists in what `read` returns.
+    """
 
     inputs: Any
-    labels: Sequence[object] | npt.NDArray[Any] | None
-    persons: Sequence[object] | npt.NDArray[Any] | None
+    labels: Coded | Sequence[object] | None
+    persons: Coded | Sequence[object] | None
     kept: Mapping[str, Sequence[object]] = field(default_factory=dict)
 
     def __repr__(self) -> str:

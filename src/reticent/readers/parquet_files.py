@@ -1,35 +1,160 @@
-"""Parquet: every cell is read by itself; one that is no Python object (text that is not UTF-8) is None."""
+"""Parquet: streamed by row group. Every cell is read by itself; one that is no Python object is missing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from reticent import errors
-from reticent.readers.examples import Columns, refuse_missing, refuse_type
-from reticent.readers.limits import LONGEST_CELL, refuse_too_large
+from reticent.numerics.coded import Coded
+from reticent.readers import parquet_cells, parquet_types
+from reticent.readers.examples import Columns, Examples, refuse_missing, refuse_type
+from reticent.readers.limits import refuse_too_large
+from reticent.readers.sources import BATCH, PART, Source, guarded
 
-_ROWS = 1 << 16  # read at a time
+Kinds = tuple[tuple[str, Any], ...]
+
+_MOST = 1 << 16  # rows of a batch
 _CELL = 64  # bytes that a Python object takes, at least
+_BUFFER = 1 << 16  # bytes of each column that are read ahead
 _FOOTER = {"thrift_string_size_limit": 1 << 24, "thrift_container_size_limit": 1 << 20}
 
 
-def read_parquet(path: Path, columns: Columns, *, labelled: bool) -> dict[str, list[object]]:
-    """Returns the wanted columns, as Python objects; every row is a row, with labels or not."""
-    parquet = library()
+@dataclass(frozen=True, repr=False)
+class ParquetSource:
+    """Row groups of a file.
+
+    Args:
+        path: The file.
+        columns: Which columns are what.
+        kinds: From each wanted column to its type.
+        groups: The row groups that are read; None for all.
+    """
+
+    path: Path
+    columns: Columns
+    kinds: Kinds
+    groups: tuple[int, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"ParquetSource({self.path.name})"
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether examples have labels."""
+        return self.columns.label is not None
+
+    @property
+    def has_persons(self) -> bool:
+        """Whether examples say whose they are."""
+        return self.columns.person is not None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of features; none where these have none."""
+        return names(self.columns, self.kinds)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether labels are declared to be numbers or truth values."""
+        return numeric(self.columns, self.kinds)
+
+    @property
+    def width(self) -> int | None:
+        """How many features a row has; None where inputs are texts or images."""
+        return width(self.columns, self.kinds)
+
+    @property
+    def size(self) -> int:
+        """Bytes that all of it takes in memory at least."""
+        objects = len(self.columns.wanted) - len(self.columns.features)
+        with self._opened() as file:
+            rows: int = file.metadata.num_rows
+            return max(rows * (objects * _CELL + (self.width or 0) * 8), sum(_sizes(file.metadata)))
+
+    def __iter__(self) -> Iterator[Examples]:
+        """Reads the examples in batches."""
+        return guarded(self._examples(), _unreadable(self.path))
+
+    def ids(self) -> Iterator[Coded]:
+        """Reads the person ids alone."""
+        name = self.columns.person
+        batches = iter(()) if name is None else self._batches([name])
+        return guarded((parquet_cells.coded(batch[name]) for batch in batches), _unreadable(self.path))
+
+    def parts(self) -> list[Source]:
+        """Returns row groups, small ones together: a part reads the footer of the file again."""
+        with self._opened() as file:
+            sizes = _sizes(file.metadata)
+        found: list[list[int]] = [[]]
+        filled = 0
+        for group in range(len(sizes)) if self.groups is None else self.groups:
+            if found[-1] and filled + sizes[group] > PART:
+                found.append([])
+                filled = 0
+            found[-1].append(group)
+            filled += sizes[group]
+        return [replace(self, groups=tuple(groups)) for groups in found]
+
+    def _opened(self) -> Any:
+        texts = [name for name, kind in self.kinds if parquet_types.is_text(kind)]
+        try:
+            with errors.silenced():
+                return library().ParquetFile(self.path, read_dictionary=texts, buffer_size=_BUFFER, **_FOOTER)
+        except Exception:  # pyarrow has a dozen kinds
+            raise errors.InvalidValue(_unreadable(self.path)) from None
+
+    def _examples(self) -> Iterator[Examples]:
+        for batch in self._batches(list(self.columns.wanted)):
+            yield parquet_cells.examples_of(batch, self.columns, self.path.parent)
+
+    def _batches(self, wanted: list[str]) -> Iterator[Any]:
+        """Reads record batches; one that is empty where there is no other, because it has a schema."""
+        found = False
+        with self._opened() as file:
+            if kinds_of(file.schema_arrow, self.columns) != self.kinds:
+                raise errors.InvalidValue(f"{self.path.name} has another schema than when it was opened.")
+            groups = range(file.metadata.num_row_groups) if self.groups is None else self.groups
+            for group in groups:
+                told = file.metadata.row_group(group)
+                row = max(told.total_byte_size // max(told.num_rows, 1), 4 * (self.width or 0))  # repeats take no room
+                rows = min(max(BATCH // max(row, 1), 1), _MOST)
+                for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=wanted):
+                    yield batch
+                    found = True
+            if not found:
+                yield parquet_cells.empty(file.schema_arrow, wanted)
+
+
+def open_parquet(path: Path, columns: Columns, *, labelled: bool) -> ParquetSource:
+    """Opens a file whose schema has the wanted columns; every row is a row, with labels or not."""
     del labelled
+    if not columns.inputs:
+        raise errors.InvalidValue("Expected the column with the inputs: --text, --image or --features.")
+    parquet = library()
     try:
-        schema = parquet.read_schema(path)
-        refuse_missing(path, columns.wanted, schema.names)
-        _refuse_types(path, columns, schema)
-        texts = [name for name in columns.wanted if _is_text(_plain(schema.field(name).type))]
-        with errors.silenced(), parquet.ParquetFile(path, read_dictionary=texts, **_FOOTER) as file:
-            cells = file.metadata.num_rows * len(columns.wanted)
-            refuse_too_large(path, max(cells * _CELL, _uncompressed(file.metadata)))
-            return _read(file, columns, {name: _Typed(schema.field(name).type) for name in columns.wanted})
+        with errors.silenced(), parquet.ParquetFile(path, **_FOOTER) as file:
+            schema, metadata = file.schema_arrow, file.metadata
+            found = checked(path, columns, schema)
+            for size in _sizes(metadata):
+                refuse_too_large(path, size)
+            return ParquetSource(path, columns, found)
     except errors.ReticentError:
         raise
     except Exception:  # pyarrow has a dozen kinds
-        raise errors.InvalidValue(f"{path.name} is not a readable Parquet file.") from None
+        raise errors.InvalidValue(_unreadable(path)) from None
+
+
+def refuse_other_schemas(files: Sequence[Any]) -> None:
+    """Refuses files of which a wanted column has another type than in the first one; one of no cell at all has none."""
+    known: dict[str, Any] = {}
+    for file in files:
+        for name, kind in file.kinds:
+            first = known.setdefault(name, kind)
+            if str(first) == "null":
+                known[name] = kind
+            elif str(kind) != "null" and kind != first:
+                refuse_type(file.path, name, kind, f"{str(first)[:60]} as the files before it")
 
 
 def library() -> Any:
@@ -41,91 +166,60 @@ def library() -> Any:
     return parquet
 
 
-class _Typed(list[object]):
-    """Cells of a column, with the type that the file declares: what no label can be is refused by it."""
-
-    def __init__(self, kind: Any) -> None:
-        super().__init__()
-        self.type = _plain(kind)
-
-
-def _read(file: Any, columns: Columns, found: dict[str, Any]) -> dict[str, list[object]]:
-    for batch in file.iter_batches(batch_size=_ROWS, columns=list(columns.wanted)):
-        for name, cells in found.items():
-            cells += _values(batch[name])
-    return found
+def checked(path: Path, columns: Columns, schema: Any) -> Kinds:
+    """Returns the types of the wanted columns; refuses a schema without one, or by which no cell could be used."""
+    refuse_missing(path, columns.wanted, schema.names)
+    _refuse_types(path, columns, schema)
+    return kinds_of(schema, columns)
 
 
-def _values(column: Any) -> Iterator[object]:
-    """Yields cells; of a dictionary each entry that occurs is read once, however many rows have it."""
-    if not hasattr(column, "dictionary"):
-        return map(_value, column)
-    places = column.indices.to_pylist()
-    entries = {place: _value(column.dictionary[place]) for place in set(places) if place is not None}
-    return map(entries.get, places)
+def width(columns: Columns, kinds: Kinds) -> int | None:
+    """Returns how many features a row has; None where inputs are texts or images."""
+    given = columns.features
+    return parquet_types.list_size(dict(kinds)[given[0]]) or len(given) if given else None
 
 
-def _value(cell: Any) -> object:
-    """Returns a cell as a Python object, None where it is none (text that is not UTF-8, a date beyond the calendar)."""
-    try:
-        if hasattr(cell, "as_buffer") and cell.is_valid and cell.as_buffer().size > LONGEST_CELL:
-            return None
-        value: object = cell.as_py()
-    except (ValueError, OverflowError):
-        return None
-    return value
+def names(columns: Columns, kinds: Kinds) -> tuple[str, ...]:
+    """Returns the names of the columns of features; a column of lists names none."""
+    lists = any(parquet_types.list_size(dict(kinds)[name]) for name in columns.features)
+    return () if lists else tuple(columns.features)
 
 
-def _uncompressed(metadata: Any) -> int:
-    """Returns the size of all row groups; pyarrow ends the process where it is asked for a broken column's."""
-    return sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+def numeric(columns: Columns, kinds: Kinds) -> bool:
+    """Returns whether labels are declared to be numbers or truth values."""
+    return columns.label is not None and bool(parquet_types.is_number(dict(kinds)[columns.label]))
+
+
+def kinds_of(schema: Any, columns: Columns) -> Kinds:
+    """Returns the types of the wanted columns; all that hold texts are one, as pyarrow may read one as another."""
+    import pyarrow
+
+    kinds = ((name, parquet_types.plain(schema.field(name).type)) for name in columns.wanted)
+    return tuple((name, pyarrow.string() if parquet_types.is_text(kind) else kind) for name, kind in kinds)
+
+
+def _sizes(metadata: Any) -> list[int]:
+    """Returns the size of each row group; pyarrow ends the process where it is asked for a broken column's."""
+    return [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
 
 
 def _refuse_types(path: Path, columns: Columns, schema: Any) -> None:
     """Refuses columns whose type says that every cell would be left out."""
+    one = len(columns.features) == 1
+    number = parquet_types.is_features if one else parquet_types.is_number
+    numbers = "lists of numbers of one fixed size, or numbers" if one else "numbers"
     wanted: list[tuple[str | None, Callable[[Any], bool], str]] = [
-        (columns.text, _is_text, "texts"),
-        (columns.image, _is_text, "paths of images"),
-        *((name, _is_number, "numbers") for name in columns.features),
-        (columns.label, _is_label, "labels: texts or numbers"),
-        (columns.person, _is_id, "ids"),
+        (columns.text, parquet_types.is_text, "texts"),
+        (columns.image, parquet_types.is_text, "paths of images"),
+        *((name, number, numbers) for name in columns.features),
+        (columns.label, parquet_types.is_label, "labels: texts or numbers"),
+        (columns.person, parquet_types.is_id, "ids"),
     ]
     for name, fits, expected in wanted:
         kind = None if name is None else schema.field(name).type
-        if name is not None and not fits(_plain(kind)) and str(kind) != "null":  # of no cell at all
+        if name is not None and not fits(parquet_types.plain(kind)) and str(kind) != "null":  # of no cell at all
             refuse_type(path, name, kind, expected)
 
 
-def _plain(kind: Any) -> Any:
-    """Returns the type of the cells: of a dictionary (a pandas category) that of its entries."""
-    return getattr(kind, "value_type", kind) if str(kind).startswith("dictionary") else kind
-
-
-def _is_text(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def _is_number(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind))
-
-
-def _is_label(kind: Any) -> bool:
-    from pyarrow import types
-
-    return _is_text(kind) or (_is_number(kind) and not types.is_decimal(kind))
-
-
-def _is_id(kind: Any) -> bool:
-    from pyarrow import types
-
-    dates, known = (types.is_date, types.is_timestamp), (types.is_binary, types.is_large_binary)
-    return (
-        _is_text(kind)
-        or _is_number(kind)
-        or any(of(kind) for of in (*dates, *known, types.is_fixed_size_binary))
-        or str(kind) == "extension<arrow.uuid>"
-    )
+def _unreadable(path: Path) -> str:
+    return f"{path.name} is not a readable Parquet file."

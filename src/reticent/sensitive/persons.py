@@ -1,15 +1,25 @@
 """Whose example it is: equal ids are one person, and what one person contributes is bounded."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from uuid import UUID
 
 import numpy as np
+import numpy.typing as npt
 
+from reticent import errors
 from reticent.labels import canonical
+from reticent.numerics.coded import Coded
 
+Ids = Iterable[Coded]
+Mask = npt.NDArray[np.bool_]
+
+MOST_PERSONS = 1 << 21
+"""How many persons are told apart in one pass over a source that can be read again: about 300 MB."""
 _SECONDS = {"W": 604_800, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DIGITS = {"ms": 3, "us": 6, "ns": 9, "ps": 12, "fs": 15, "as": 18}
 _POWER = 300  # of ten: beyond it numbers are compared by their digits
@@ -23,15 +33,146 @@ def first_of_each(persons: Sequence[object], examples_per_person: int) -> list[i
     >>> first_of_each(["x", "y", "x", None], 1)
     [0, 1]
     """
-    seen: dict[object, int] = {}
-    kept: list[int] = []
-    for row, person in enumerate(persons):
+    rows: list[int] = np.flatnonzero(Counters(examples_per_person).kept(Coded.of(persons))).tolist()
+    return rows
+
+
+class Counters:
+    """Sensitive: how many examples of each person were seen, carried over from batch to batch.
+
+    Guarantees:
+      - Batches of any sizes are bounded as if they were one.        test_counters_carry_over_batches
+
+    Args:
+        examples_per_person: How many of each person count.
+        of: Which persons are looked at, by their key; all by default. Rows of others do not count.
+    """
+
+    def __init__(self, examples_per_person: int, of: Callable[[object], bool] | None = None) -> None:
+        self._most, self._of = examples_per_person, of
+        self._places: dict[object, int] = {}
+        self._seen = np.zeros(0, np.int64)
+
+    def __repr__(self) -> str:
+        return "Counters(<sensitive>)"
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def kept(self, persons: Coded) -> Mask:
+        """Returns which examples of the next batch count: of each person the first ones, over all batches."""
+        places = persons.places(self._place)
+        if len(self._places) >= len(self._seen):
+            self._seen = np.append(self._seen, np.zeros(len(self._places) + 1, np.int64))
+        order = np.argsort(places, kind="stable")
+        sorted_places = places[order]
+        firsts = np.flatnonzero(np.diff(sorted_places, prepend=-2))
+        sizes = np.diff(firsts, append=len(places))
+        rank = np.arange(len(places)) - np.repeat(firsts, sizes)  # among a person's rows of this batch
+        kept = np.zeros(len(places), np.bool_)
+        kept[order] = (sorted_places >= 0) & (self._seen[sorted_places] + rank < self._most)
+        mine = sorted_places[firsts] >= 0
+        self._seen[sorted_places[firsts[mine]]] += sizes[mine]
+        return kept
+
+    def _place(self, person: object) -> int:
         key = _key(person)
-        if key is not None:  # whose it is must be known to bound it
-            seen[key] = seen.get(key, 0) + 1
-            if seen[key] <= examples_per_person:
-                kept.append(row)
-    return kept
+        if key is None or not (self._of is None or self._of(key)):  # whose it is must be known to bound it
+            return -1
+        return self._places.setdefault(key, len(self._places))
+
+
+def kept_of_each(parts: Sequence[Ids], examples_per_person: int, *, most: int = MOST_PERSONS) -> "list[Marks]":
+    """Returns which rows of each part count: of each person the first ones, over all parts in their order.
+
+    Where there are more persons than `most`, those whose hash is even and those whose hash is odd have a pass over the
+    ids each, and so on: memory is one bit for each row, and counters of that many persons and those of one batch.
+
+    Guarantees:
+      - The rows of one pass, for any number of passes.              test_passes_by_hash_keep_the_same_rows
+
+    Args:
+        parts: The ids of each part, batch by batch, whenever it is iterated.
+        examples_per_person: How many of each person count.
+        most: Persons that are told apart in one pass.
+    """
+    marks: list[Marks] | None = None
+    waiting = [(1, 0)]
+    while waiting:
+        modulus, rest = waiting.pop()
+        found = _pass(parts, Counters(examples_per_person, partial(_falls_into, modulus, rest)), most)
+        if found is None:
+            waiting += [(2 * modulus, rest), (2 * modulus, rest + modulus)]
+        else:
+            marks = found if marks is None else [a.union(b) for a, b in zip(marks, found, strict=True)]
+    return marks or []
+
+
+def _pass(parts: Sequence[Ids], counters: Counters, most: int) -> "list[Marks] | None":
+    """Returns which rows of some persons count; None where these are too many."""
+    found: list[Marks] = []
+    for part in parts:
+        masks: list[Marks] = []
+        for persons in part:
+            masks.append(Marks.of(counters.kept(persons)))
+            if len(counters) > most:
+                return None
+        found.append(Marks.joined(masks))
+    return found
+
+
+def _falls_into(modulus: int, rest: int, key: object) -> bool:
+    return hash((key,)) % modulus == rest  # of a tuple: the hash of a number is the number
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """Sensitive: one bit for each row.
+
+    >>> marks = Marks.joined([Marks.of(np.array([True, False, True])), Marks.of(np.array([False, True]))])
+    >>> marks.rows(2, 5).tolist(), len(marks)
+    ([0, 2], 5)
+    """
+
+    bits: npt.NDArray[np.uint8]
+    size: int
+
+    def __repr__(self) -> str:
+        return "Marks(<sensitive>)"
+
+    def __len__(self) -> int:
+        return self.size
+
+    @classmethod
+    def of(cls, mask: Mask) -> "Marks":
+        """Returns the marks of a mask."""
+        return cls(np.packbits(mask), len(mask))
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Marks]") -> "Marks":
+        """Returns marks one after another."""
+        bits = np.zeros(sum(map(len, parts)) // 8 + 1, np.uint8)
+        at = 0
+        for part in parts:
+            shifted = np.packbits(np.append(np.zeros(at % 8, np.bool_), part.mask(0, len(part))))
+            bits[at // 8 : at // 8 + len(shifted)] |= shifted
+            at += len(part)
+        return cls(bits, at)
+
+    def union(self, other: "Marks") -> "Marks":
+        """Returns what is marked in one of the two."""
+        if len(self) != len(other):
+            raise errors.InvalidValue("Expected a source that has the same rows whenever it is read.")
+        return Marks(self.bits | other.bits, self.size)
+
+    def mask(self, start: int, stop: int) -> Mask:
+        """Returns a range of rows as truth values."""
+        bits = np.unpackbits(self.bits[start // 8 : (stop + 7) // 8])
+        return bits[start % 8 : start % 8 + stop - start].astype(np.bool_)
+
+    def rows(self, start: int, stop: int) -> npt.NDArray[np.int64]:
+        """Returns the marked rows of a range, counted from its start."""
+        return np.flatnonzero(self.mask(start, stop))
 
 
 def _key(value: object) -> object:

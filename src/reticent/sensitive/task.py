@@ -1,13 +1,23 @@
 """Task: the sensitive examples of one task, for the time it takes to learn it."""
 
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
 
 from reticent import errors, names
 from reticent.budget import Persons
-from reticent.labels import LabelSpace, Spellings
-from reticent.numerics.rows import take
-from reticent.sensitive import columns
-from reticent.sensitive.persons import first_of_each
+from reticent.labels import LabelSpace
+from reticent.numerics.coded import Coded
+from reticent.numerics.progress import Bar
+from reticent.readers.sources import Held
+from reticent.sensitive import columns, streams
+from reticent.sensitive.batches import Batch
+from reticent.sensitive.engines import Engine, Local, Part
+
+Result = TypeVar("Result")
 
 
 class Task:
@@ -28,13 +38,14 @@ class Task:
         name: The public name of the task, such as a month: one line of visible characters.
         each_row_is_a_person: Instead of persons: your word that no two examples are of one person. The statement says
             whose word it is; without ids and without it, that nobody gave it.
+        engine: Where its parts are worked on; threads of this process by default.
 
     Example:
         >>> Task([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
         Task(<sensitive>)
     """
 
-    __slots__ = ("_inputs", "_labels", "_persons", "name", "numeric", "whose")
+    __slots__ = ("_known", "_most", "_pieces", "_source", "engine", "name", "whose")
 
     def __init__(
         self,
@@ -44,28 +55,148 @@ class Task:
         *,
         name: str = "task",
         each_row_is_a_person: bool = False,
+        engine: Engine | None = None,
     ) -> None:
-        if persons is not None and each_row_is_a_person:
+        found = columns.inputs_of(inputs)
+        numeric = columns.holds_numbers(labels)
+        coded = Coded.of(columns.column_of("labels", labels, found))
+        whose = None if persons is None else Coded.of(columns.column_of("persons", persons, found))
+        self._fill(streams.InMemory(found, coded, whose, numeric), name, each_row_is_a_person, engine)
+
+    @classmethod
+    def streamed(
+        cls,
+        source: streams.Source,
+        *,
+        name: str = "task",
+        each_row_is_a_person: bool = False,
+        engine: Engine | None = None,
+    ) -> "Task":
+        """Returns a task whose examples are read batch by batch, when they are learned from.
+
+        Args:
+            source: Sensitive: of `readers.open_source`, or `readers.Batches`.
+            name: The public name of the task.
+            each_row_is_a_person: Your word that no two examples are of one person.
+            engine: Where its parts are worked on.
+        """
+        task = cls.__new__(cls)
+        task._fill(source, name, each_row_is_a_person, engine)
+        return task
+
+    def _fill(self, source: Any, name: str, each_row_is_a_person: bool, engine: Engine | None) -> None:
+        if source.has_persons and each_row_is_a_person:
             raise errors.InvalidValue("Expected persons, or each_row_is_a_person=True; not both.")
         said = Persons.STATED if each_row_is_a_person else Persons.ASSUMED
-        self.whose = said if persons is None else Persons.BY_IDS  # public: how the task was passed
-        self._inputs = columns.inputs_of(inputs)
-        self._labels = columns.column_of("labels", labels, self._inputs)
-        self.numeric = columns.holds_numbers(labels)  # public: what the column of labels declares
-        self._persons = None if persons is None else columns.column_of("persons", persons, self._inputs)
+        self.whose = Persons.BY_IDS if source.has_persons else said  # public: how the task was passed
         self.name = names.public_name(name)
+        self.engine: Engine = Local() if engine is None else engine
+        self._source = source
+        self._most: int | None = None  # examples of each person; None until the gate says it
+        self._known: LabelSpace | None = None
+        self._pieces: list[streams.Piece] | None = None
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the column of labels is declared to hold numbers; public."""
+        return bool(self._source.numeric)
+
+    @property
+    def width(self) -> int | None:
+        """How many features an example has, by its declared type; None where inputs are something else. Public."""
+        found: int | None = self._source.width
+        return found
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether it can be read more than once: not if it came as an iterator. Public."""
+        return bool(getattr(self._source, "rereadable", True))
 
     @property
     def inputs(self) -> columns.Inputs:
-        """What is learned from. SENSITIVE."""
+        """What is learned from, all at once. SENSITIVE."""
         self._refuse_unbounded()
-        return self._inputs
+        if self._most is None and isinstance(self._source, streams.InMemory):
+            return self._source.inputs
+        return streams.collected([batch.inputs for batch in self.batches()], self.no_inputs)
 
     @property
     def labels(self) -> list[object]:
-        """One label per example. SENSITIVE."""
+        """One label per example, all at once. SENSITIVE."""
+        return [label for batch in self.batches() for label in batch.labels]
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether all of it is in memory; public: how it was passed."""
+        return isinstance(self._source, streams.InMemory)
+
+    @property
+    def no_inputs(self) -> columns.Inputs:
+        """No input at all, of the shape and type that are declared, by which inputs are refused before the spend."""
+        if isinstance(self._source, streams.InMemory):
+            return self._source.inputs[:0]
+        return [] if self.width is None else np.zeros((0, self.width), np.float32)
+
+    def whole(self) -> list[Batch]:
+        """Returns all of a task that is in memory as one batch. SENSITIVE."""
         self._refuse_unbounded()
-        return self._labels
+        return [batch for piece in self._parts() for batch in replace(piece, source=piece.source.at_once())]
+
+    def in_memory_of(self, batches: Sequence[Batch], nothing: columns.Inputs) -> "Task":
+        """Returns a task in memory with what batches hold in place of its own inputs and labels. SENSITIVE.
+
+        Args:
+            batches: Made from those of the task.
+            nothing: What the inputs are where there is no batch.
+        """
+        inputs = streams.collected([batch.inputs for batch in batches], nothing)
+        labels = Coded.joined([batch.labels for batch in batches])
+        return self._changed(_source=streams.InMemory(inputs, labels, None), _most=None, _known=None)
+
+    def batches(self) -> Iterator[Batch]:
+        """Yields all examples in batches of a bounded size, in their order. SENSITIVE."""
+        self._refuse_unbounded()
+        return self._batches(lambda _: None)
+
+    def _batches(self, show: Callable[[float], None]) -> Iterator[Batch]:
+        pieces = self._parts()
+        for done, piece in enumerate(pieces):
+            show(done / len(pieces))
+            yield from piece
+
+    def mapped(self, work: Callable[[Part], Result], *, shown: bool = True) -> Iterator[Result]:
+        """Yields what work returns for parts of the task; the engine says where, and in which order. SENSITIVE.
+
+        Args:
+            work: From an iterable of batches to a partial result; a frozen value that can be pickled.
+            shown: Whether a stream shows its progress on a terminal.
+        """
+        self._refuse_unbounded()
+        if not self.engine.shares_memory:
+            sent = self._parts() if self._files() else ([batch.alone()] for batch in self.batches())
+            yield from self.engine.map(work, sent)
+            return
+        with Bar("Learning") as bar:
+            shared = streams.Shared(self._batches(bar.show if shown and not self.is_in_memory else lambda _: None))
+            yield from self.engine.map(lambda _: shared.worked(work), [shared] * self.engine.ready())
+
+    def ready(self) -> None:
+        """Refuses, before anything is spent, an engine that cannot work on this task."""
+        self.engine.ready(() if self.engine.shares_memory else self._files())
+
+    def _files(self) -> list[Path]:
+        """The files that workers with another memory read by themselves; none where examples are in this one."""
+        path = getattr(self._source, "path", None)
+        if path is None or isinstance(self._source, Held):
+            return []
+        return list(dict.fromkeys(part.path for part in self._source.parts()))
+
+    def _parts(self) -> list[Any]:
+        if not self.rereadable:
+            return [streams.Once(iter(self._source), self._most, self._known)]
+        if self._pieces is None:
+            self._pieces = streams.pieces(self._source, self._most, self._known)
+        return self._pieces
 
     def __repr__(self) -> str:
         return "Task(<sensitive>)"
@@ -82,22 +213,28 @@ class Task:
         The choice depends on a person's own rows alone; an example whose id is missing (None, NaN) is left out. Without
         person ids every example is taken to be of another person.
         """
-        if self._persons is None:
+        if not self._unbounded:
             return self
-        kept = first_of_each(self._persons, examples_per_person)
-        inputs = take(self._inputs, kept)
-        capped = Task(inputs, [self._labels[i] for i in kept], name=self.name)
-        capped.whose = self.whose
-        return capped
+        return self._changed(_most=examples_per_person)
 
     def spelled_like(self, known: LabelSpace) -> "Task":
         """Returns the task with its labels as they are known: a number and its text are one label."""
-        task = Task(self._inputs, Spellings(known).of(self.labels), name=self.name)
-        task.whose = self.whose
+        self._refuse_unbounded()
+        return self._changed(_known=known)
+
+    def _changed(self, **changes: Any) -> "Task":
+        task = Task.__new__(Task)
+        for name in self.__slots__:
+            setattr(task, name, changes.get(name, getattr(self, name)))
+        task._pieces = None
         return task
 
+    @property
+    def _unbounded(self) -> bool:
+        return bool(self._source.has_persons) and self._most is None
+
     def _refuse_unbounded(self) -> None:
-        if self._persons is not None:
+        if self._unbounded:
             raise errors.InvalidValue(
                 "Expected a task admitted by the gate: gate.admit(task) bounds what one person contributes."
             )

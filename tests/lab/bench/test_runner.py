@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from reticent import errors
-from reticent.lab.bench import one_run, runner, specs
+from reticent.lab.bench import one_run, processes, runner, specs
 from reticent.lab.bench.folder import STREAMS, Folder
+from reticent.lab.bench.processes import Processes
 from reticent.lab.bench.run import Run
 from reticent.lab.bench.runner import Outcome
 from reticent.lab.bench.specs import Spec
@@ -85,8 +86,8 @@ def ran(place, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "7")
         patch.delenv("NUMBA_NUM_THREADS", raising=False)
-        outcome = runner.run([spec], data=place.data, out=out, workers=2, threads=3, say=said.append)
-        variables = {name: os.environ.get(name) for name in runner.THREADS}
+        outcome = runner.run([spec], data=place.data, out=out, engine=Processes(workers=2, threads=3), say=said.append)
+        variables = {name: os.environ.get(name) for name in processes.THREADS}
     return Ran(spec, out, outcome, said, variables)
 
 
@@ -184,7 +185,7 @@ def test_only_failed_and_damaged_runs_are_made_again(ran, place, monkeypatch):
     before = files(ran.out)
     monkeypatch.setenv("RETICENT_TEST_REPAIRED", "1")
     few = specs.narrowed(ran.spec, only=[DATA, "cosine", f"{OWN}:Repaired"])
-    outcome = runner.run([few], data=place.data, out=ran.out, shown=[ran.spec], workers=1)
+    outcome = runner.run([few], data=place.data, out=ran.out, shown=[ran.spec], engine=Processes(workers=1))
     assert (outcome.ran, outcome.failed) == (2, 0)
     after = files(ran.out)
     (repaired,) = ran.by("Repaired")
@@ -258,7 +259,9 @@ def test_a_killed_benchmark_resumes(place, tmp_path, monkeypatch):
     (out / "runs" / "half.json.part").write_text('{"status": "do')  # as if killed while it wrote
     assert len(Folder(out).results()) == len(before)
     monkeypatch.setenv("RETICENT_TEST_REPAIRED", "1")
-    outcome = runner.run([specs.spec(str(tmp_path / "killed.toml"))], data=place.data, out=out, workers=1)
+    outcome = runner.run(
+        [specs.spec(str(tmp_path / "killed.toml"))], data=place.data, out=out, engine=Processes(workers=1)
+    )
     assert (outcome.ran, outcome.failed) == (4, 0)
     runs = Folder(out).results()
     assert set(runs) == {c.digest for c in specs.read("killed", KILLED).runs}
@@ -279,7 +282,7 @@ def test_a_worker_killed_before_it_reads_its_run_fails_only_that_run(place, tmp_
 
     killer = threading.Thread(target=kill)
     killer.start()
-    outcome = runner.run([spec], data=place.data, out=tmp_path, workers=1)
+    outcome = runner.run([spec], data=place.data, out=tmp_path, engine=Processes(workers=1))
     killer.join()
     assert (outcome.ran, outcome.failed) == (1, 1)
     (result,) = Folder(tmp_path).results().values()
@@ -293,7 +296,7 @@ def test_missing_data_is_refused_where_nothing_else_can_run(tmp_path):
     said: list[str] = []
     spec = Spec(name="mine", title="Mine", runs=(a_run(), a_run(seed=1), a_run(data="nothing"), a_run(data="clinc150")))
     with pytest.raises(errors.InvalidValue) as refusal:
-        runner.run([spec], data=tmp_path, out=tmp_path / "results", workers=1, say=said.append)
+        runner.run([spec], data=tmp_path, out=tmp_path / "results", engine=Processes(workers=1), say=said.append)
     for sentence in (f"{DATA} needs", "No data set is called nothing", "clinc150 needs"):
         assert str(refusal.value).count(sentence) == 1
     assert said == []
@@ -301,17 +304,16 @@ def test_missing_data_is_refused_where_nothing_else_can_run(tmp_path):
 
 
 @pytest.mark.parametrize("bad", [{"workers": 0}, {"threads": 0}, {"workers": 1.5}])
-def test_bad_numbers_of_processes_are_refused(tmp_path, bad):
+def test_bad_numbers_of_processes_are_refused(bad):
     with pytest.raises(errors.InvalidValue, match="Expected"):
-        runner.run([], data=tmp_path, out=tmp_path / "results", **bad)
-    assert not (tmp_path / "results").exists()
+        Processes(**{"workers": 1} | bad)
 
 
 def test_experiments_without_data_run_where_all_data_is_missing(tmp_path):
     spec = Spec(name="mine", title="Mine", runs=(a_run(), a_run(data="clinc150"), a_run(data="nothing")))
     said: list[str] = []
     both = [spec, specs.spec("drop")]
-    outcome = runner.run(both, data=tmp_path, out=tmp_path / "results", workers=1, say=said.append)
+    outcome = runner.run(both, data=tmp_path, out=tmp_path / "results", engine=Processes(workers=1), say=said.append)
     assert list(outcome.missing) == [DATA, "clinc150", "nothing"]
     assert said[1:] == list(outcome.missing.values())  # each once, after the title of the other experiment
     assert outcome.missing["nothing"].startswith("No data set is called nothing. There are clinc150")

@@ -8,31 +8,24 @@ import contextlib
 import importlib.util
 import io
 import json
-import multiprocessing
-import os
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
 
-from reticent import errors
 from reticent.encoders import Speed
 from reticent.lab.bench import one_run, steps, tables, without_data
 from reticent.lab.bench.estimates import Estimates, duration
 from reticent.lab.bench.folder import STREAMS, Folder
+from reticent.lab.bench.processes import Processes
 from reticent.lab.bench.run import Run
 from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.typeset import latex, markdown
-from reticent.lab.bench.worker import work
+from reticent.lab.bench.worker import Cell, Ended
 from reticent.lab.bench.workspace import Workspace
 from reticent.lab.data import datasets
 from reticent.lab.data.datasets import MissingData
-
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-_PATIENCE = 5.0  # seconds a worker gets to end by itself
+from reticent.sensitive.engines import Ray
 
 Say = Callable[[str], object]
 
@@ -52,8 +45,7 @@ def run(
     data: Path,
     out: Path,
     shown: Sequence[Spec] | None = None,
-    workers: int = 2,
-    threads: int = 1,
+    engine: Processes | Ray = Processes(workers=2),  # noqa: B008 (a frozen value)
     speed: Speed = Speed(),  # noqa: B008 (a frozen value)
     say: Say = lambda text: None,
 ) -> Outcome:
@@ -64,26 +56,25 @@ def run(
         data: Folder of data sets.
         out: Results folder; made if it is not there.
         shown: What to write tables of, where more than is run now; runs that were not made say so.
-        workers: Processes at once.
-        threads: Of each process.
+        engine: Where runs are made. The machines of a Ray cluster share the file system of data and results.
         speed: Where and how encoders compute.
         say: Called with one line for each run as it ends.
     """
-    errors.whole("workers", workers, at_least=1)
-    errors.whole("threads", threads, at_least=1)
     with Folder(out) as folder:
         _run_without_data(specs, folder, say)
         done = {key for key, result in folder.results().items() if result["status"] == "done"}
         wanted = {run.digest: run for spec in specs for run in spec.runs}
         queue = deque(run for key, run in wanted.items() if key not in done)
         place = Workspace(data, out, speed=speed)
-        pool = _Pool(folder, place, workers, threads, say)
-        pool.say_what_to_expect(queue)
-        outcome = pool.run(queue)
+        progress = _Progress(folder, place, engine.ready() if queue else 1, say)
+        progress.say_what_to_expect(queue)
+        for ended in engine.map(Cell(place), progress.taken(queue), lost=Cell.lost):
+            progress.keep(ended, queue)
+        outcome = progress.outcome
         there = any(run.data not in outcome.missing for run in wanted.values())
         if outcome.missing and not there and all(spec.kind == "grid" for spec in specs):
             raise MissingData(" ".join(outcome.missing.values()))
-        pool.say_what_is_missing()
+        progress.say_what_is_missing()
         _write_streams(specs, folder, place, outcome.missing)
         write_tables(specs if shown is None else shown, folder)
     return outcome
@@ -129,51 +120,31 @@ def write_tables(specs: Sequence[Spec], folder: Folder) -> None:
         folder.write("results.parquet", stream.getvalue())
 
 
-class _Pool:
-    """Worker processes; when one dies, only its current run fails."""
+class _Progress:
+    """What has run and what is left, of runs that end in any order."""
 
-    def __init__(self, folder: Folder, place: Workspace, workers: int, threads: int, say: Say) -> None:
-        self._folder, self._place, self._size, self._say = folder, place, workers, say
-        self._threads = str(threads)
-        self._context = multiprocessing.get_context("spawn")
-        self._at_work: dict[Connection, tuple[Any, Run]] = {}
+    def __init__(self, folder: Folder, place: Workspace, at_once: int, say: Say) -> None:
+        self._folder, self._place, self._at_once, self._say = folder, place, at_once, say
         self._left = Estimates(folder.results())
         self._ran = self._failed = 0
         self._missing: dict[str, str] = {}
         self._unsaid: list[str] = []
 
-    def run(self, queue: deque[Run]) -> Outcome:
-        """Makes all runs and returns how it went."""
-        idle: list[tuple[Any, Connection]] = []
-        try:
-            while queue or self._at_work:
-                while queue and len(self._at_work) < self._size:
-                    run = queue.popleft()
-                    if self._lacks_data(run):
-                        continue
-                    process, connection = idle.pop() if idle else self._start()
-                    with contextlib.suppress(OSError):  # its process has died, which is reported below
-                        connection.send(run)
-                    self._at_work[connection] = process, run
-                if not self._at_work:  # only runs of missing data were left: nothing would ever be ready
-                    continue
-                for ready in wait(list(self._at_work)):
-                    if not isinstance(ready, Connection):
-                        continue
-                    process, run = self._at_work.pop(ready)
-                    if self._finish(run, ready, queue):
-                        idle.append((process, ready))
-        finally:
-            self._stop([*idle, *((process, connection) for connection, (process, _) in self._at_work.items())])
+    @property
+    def outcome(self) -> Outcome:
+        """How it went so far."""
         return Outcome(self._ran, self._failed, self._missing)
 
-    def _lacks_data(self, run: Run) -> bool:
-        """Returns whether data is known to be missing, so that no process is started for it."""
-        try:
-            datasets.check(run.data, self._place.data)
-        except MissingData as error:
-            self._miss(run.data, str(error))
-        return run.data in self._missing
+    def taken(self, queue: deque[Run]) -> Iterator[Run]:
+        """Takes runs from the queue, but those whose data is known to be missing: no worker is started for them."""
+        while queue:
+            run = queue.popleft()
+            try:
+                datasets.check(run.data, self._place.data)
+            except MissingData as error:
+                self._miss(run.data, str(error))
+            if run.data not in self._missing:
+                yield run
 
     def _miss(self, data: str, sentence: str) -> None:
         if data not in self._missing:
@@ -196,58 +167,20 @@ class _Pool:
             self._say(sentence)
         self._unsaid.clear()
 
-    def _start(self) -> tuple[Any, Connection]:
-        ours, theirs = self._context.Pipe()
-        with _environment(dict.fromkeys(THREADS, self._threads)):
-            process = self._context.Process(target=work, args=(theirs, self._place), daemon=True)
-            process.start()
-        theirs.close()
-        return process, ours
-
-    def _finish(self, run: Run, connection: Connection, queue: Sequence[Run]) -> bool:
-        """Keeps what a worker sends; returns whether the worker lives."""
-        try:
-            kind, value = connection.recv()
-        except (EOFError, OSError):  # at the end of a message, or within one
-            kind, value = "dead", one_run.failed(run, "Its process was killed; there may have been too little memory.")
-        if kind == "missing":
-            self._miss(run.data, value)
-            return True
+    def keep(self, ended: Ended, queue: Sequence[Run]) -> None:
+        """Keeps the result of a run, and says what is left."""
+        run, value, missing = ended
+        if value is None:
+            self._miss(run.data, missing)
+            return
         self.say_what_is_missing()
         self._folder.write(f"runs/{run.digest}.json", json.dumps(value))
         self._ran += 1
         self._failed += value["status"] == "failed"
         self._left.add(value)
-        rest = self._left.seconds([r for r in queue if r.data not in self._missing]) / self._size
-        ended = f"{100 * value['accuracy']:.1f} %" if value["status"] == "done" else f"failed: {value['error']}"
-        self._say(f"{run.name}: {ended}; {len(queue)} to go, about {duration(rest)}")
-        return bool(kind != "dead")
-
-    @staticmethod
-    def _stop(workers: Sequence[tuple[Any, Connection]]) -> None:
-        for _, connection in workers:
-            with contextlib.suppress(OSError):
-                connection.send(None)
-        deadline = time.monotonic() + _PATIENCE
-        for process, _ in workers:
-            process.join(max(0.0, deadline - time.monotonic()))
-            if process.is_alive():
-                process.terminate()
-
-
-@contextlib.contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Sets variables for processes that start within."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        rest = self._left.seconds([r for r in queue if r.data not in self._missing]) / self._at_once
+        status = f"{100 * value['accuracy']:.1f} %" if value["status"] == "done" else f"failed: {value['error']}"
+        self._say(f"{run.name}: {status}; {len(queue)} to go, about {duration(rest)}")
 
 
 def _run_without_data(specs: Sequence[Spec], folder: Folder, say: Say) -> None:

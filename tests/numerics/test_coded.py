@@ -1,0 +1,100 @@
+"""A column as codes: what is asked of a cell is asked once for each entry, and every cell comes back as it was."""
+
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from reticent.numerics.coded import Coded
+
+COLUMNS = [
+    [],
+    ["a", "b", "a"],
+    [3, 1, 3, 1 << 80],
+    [True, False, True],
+    [0.5, 1.5, 0.5],
+    [b"x", b"y", b"x"],
+    [date(2020, 1, 1), date(2020, 1, 2), date(2020, 1, 1)],
+    [UUID(int=1), UUID(int=2), UUID(int=1)],
+    ["a", None, "a", 1, 1.0, True, "1", None],
+    [("a", 1), ("a", 1), ["list"], {"a": 1}],
+]
+
+
+@pytest.mark.parametrize("cells", COLUMNS)
+def test_cells_come_back(cells):
+    column = Coded.of(cells)
+    assert column.cells() == list(column) == cells
+    assert [type(cell) for cell in column] == [type(cell) for cell in cells]
+    assert len(column) == len(cells)
+    assert column.codes.dtype == np.int64
+    assert Coded.of(column) is column
+    assert Coded.of(iter(cells)).cells() == cells
+
+
+@pytest.mark.parametrize("cells", COLUMNS[:8])
+def test_entries_are_distinct_in_the_order_of_their_first_cells(cells):
+    assert Coded.of(cells).entries == list(dict.fromkeys(cells))
+    assert Coded.of([*cells, None]).entries == list(dict.fromkeys(cells))
+
+
+def test_types_are_kept_apart():
+    cells = [1, 1.0, True, Decimal(1), Fraction(1), np.int64(1), "1", 1, 1.0, True]
+    column = Coded.of(cells)
+    assert column.codes.tolist() == [0, 1, 2, 3, 4, 5, 6, 0, 1, 2]
+    assert [type(entry) for entry in column.entries] == [type(cell) for cell in cells[:7]]
+
+
+def test_missing_cells_have_no_entry():
+    column = Coded.of([None, float("nan"), 0.5, float("nan")])
+    assert (column.codes.tolist(), column.entries) == ([-1, -1, 0, -1], [0.5])
+    assert Coded.of([float("nan")]).entries == []
+
+
+class Loud:
+    """An object whose code must not be run."""
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError("compared")
+
+    def __hash__(self) -> int:
+        raise AssertionError("hashed")
+
+
+def test_objects_with_code_of_their_own_are_not_asked():
+    assert Coded.of([Loud(), Loud(), "a"]).codes.tolist() == [0, 1, 2]
+
+
+def test_some_cells():
+    column = Coded.of(["a", "b", None, "a"])
+    assert column.taken(np.array([3, 2])).cells() == ["a", None]
+    assert column.taken(np.array([True, False, True, False])).cells() == ["a", None]
+    assert column.taken(slice(1, 3)).cells() == ["b", None]
+    assert column.taken(slice(1, 3)).entries is column.entries
+
+
+def test_entries_are_asked_once():
+    asked: list[object] = []
+
+    def place(entry: object) -> int:
+        asked.append(entry)
+        return len(asked) * 10
+
+    assert Coded.of(["a", "b", None, "a"]).places(place).tolist() == [10, 20, -1, 10]
+    assert asked == ["a", "b"]
+    assert Coded.of([]).places(place).tolist() == []
+    changed = Coded.of(["a", "b", None, "a"]).mapped({"a": "x"}.get)
+    assert changed.cells() == ["x", None, None, "x"]
+
+
+def test_columns_are_joined():
+    joined = Coded.joined([Coded.of(["a", None]), Coded.of([]), Coded.of([None, "b", "a"])])
+    assert joined.cells() == ["a", None, None, "b", "a"]
+    assert Coded.joined([]).codes.dtype == np.int64
+
+
+def test_it_shows_nothing():
+    assert repr(Coded.of(["secret"])) == "Coded(<sensitive>)"

@@ -1,0 +1,227 @@
+"""A Ray cluster on this machine: the same results to the bit, whatever dies; nothing is said, and nothing stays.
+
+All of it is in one file, so that one cluster is started.
+"""
+
+import importlib.util
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reticent import errors
+from reticent.sensitive.engines import Ray, machines
+
+pytestmark = [
+    pytest.mark.posix,
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="reticent[ray]"),  # the engine imports it first
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Ray]:
+    """Three workers of a cluster of its own."""
+    engine = Ray(workers=3)
+    engine.ready()
+    yield engine
+    import ray
+
+    ray.shutdown()
+
+
+def in_store() -> tuple[int, int]:
+    """Returns how many objects the cluster's shared memory holds, and how many were written to disk."""
+    from ray._private.internal_api import memory_summary
+
+    said = memory_summary(stats_only=True)
+    held = re.search(r"(\d+) objects", said)
+    assert held is not None, said
+    return int(held[1]), int("Spilled" in said)
+
+
+def until(true: Any, seconds: float = 60) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return bool(true())
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Adds up the rows of a part, and says who did."""
+
+    slowly: float = 0.0
+
+    def __call__(self, part: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int]:
+        time.sleep(self.slowly)
+        return part.sum(axis=0), os.getpid()
+
+
+@dataclass(frozen=True)
+class Dies:
+    """Is killed while it works on some part: the first time, or always."""
+
+    folder: Path
+    always: bool = False
+
+    def __call__(self, part: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int]:
+        died = self.folder / "died"
+        if part[0, 0] == 3 and (self.always or not died.exists()):
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return part.sum(axis=0), os.getpid()
+
+
+@dataclass(frozen=True)
+class Fails:
+    """Says a secret in every way."""
+
+    error: type[Exception] = ValueError
+
+    def __call__(self, part: object) -> object:
+        import logging
+        import warnings
+
+        print("SECRET of a row")
+        print("SECRET of a row", file=sys.stderr)
+        logging.getLogger("worker").error("SECRET of a row")
+        warnings.warn("SECRET of a row", stacklevel=1)
+        raise self.error("SECRET of a row")
+
+
+def parts(n: int = 6) -> list[np.ndarray[Any, Any]]:
+    return [np.full((50, 1000), i, dtype=np.int64) for i in range(n)]
+
+
+def total(engine: Ray, work: Any, given: Any) -> list[int]:
+    return sum(result for result, _ in engine.map(work, given)).tolist()  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_any_number_of_workers_adds_up_alike(cluster, workers):
+    found = list(replace(cluster, workers=workers).map(Sums(slowly=0.2), parts()))
+    assert sum(result for result, _ in found).tolist() == np.concatenate(parts()).sum(axis=0).tolist()
+    assert len({worker for _, worker in found}) <= workers or workers == 1
+
+
+def test_parts_are_taken_as_workers_become_free(cluster):
+    taken: list[int] = []
+
+    def given() -> Iterator[np.ndarray[Any, Any]]:
+        for i, part in enumerate(parts()):
+            taken.append(i)
+            yield part
+
+    results = replace(cluster, workers=2).map(Sums(), given())
+    next(results)
+    assert taken == [0, 1]
+    results.close()  # the others are cancelled
+    assert until(lambda: in_store() == (0, 0))
+
+
+def test_a_killed_worker_changes_nothing(cluster, tmp_path, capfd):
+    assert total(cluster, Dies(tmp_path), parts()) == np.concatenate(parts()).sum(axis=0).tolist()
+    assert (tmp_path / "died").exists()
+    assert capfd.readouterr() == ("", "")  # that a worker died could tell about its rows
+    assert until(lambda: in_store() == (0, 0))
+
+
+def test_a_part_that_kills_every_worker_ends_in_the_fixed_sentence(cluster, tmp_path):
+    with pytest.raises(errors.LearningFailed) as caught:
+        total(cluster, Dies(tmp_path, always=True), parts())
+    assert caught.value.__cause__ is None
+    assert until(lambda: in_store() == (0, 0))
+
+
+def test_public_parts_may_be_lost(cluster, tmp_path):
+    found = list(cluster.map(Dies(tmp_path, always=True), parts(), lost=lambda part: (part[0, 0], "lost")))
+    assert [int(result) for result, who in found if who == "lost"] == [3]
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize("error", [ValueError, MemoryError])
+def test_workers_say_nothing(cluster, capfd, caplog, error):
+    with pytest.raises(errors.LearningFailed) as caught:
+        list(cluster.map(Fails(error), parts()))
+    assert str(caught.value) == str(errors.LearningFailed())
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert "SECRET" not in "".join(capfd.readouterr()) + caplog.text
+    import ray
+
+    logs = Path(ray._private.worker._global_node.get_logs_dir_path())  # type: ignore[attr-defined]
+    files = [file for file in logs.rglob("*") if file.is_file()]
+    assert any(file.name.startswith("worker-") for file in files)
+    assert [file.name for file in files if b"SECRET" in file.read_bytes()] == []
+
+
+def test_nothing_stays_on_a_cluster(cluster):
+    assert len(list(cluster.map(Sums(), parts()))) == 6
+    assert until(lambda: in_store() == (0, 0))
+
+
+def test_other_machines_are_refused_before_a_spend(cluster, monkeypatch):
+    here = machines.machine_here()
+    other = here._replace(versions=tuple((n, "0.0.1" if n == "reticent" else v) for n, v in here.versions))
+    monkeypatch.setattr(machines, "_machine", lambda: other)  # here, and not in the workers
+    with pytest.raises(errors.ReticentError, match=r"Expected reticent 0\.0\.1 .* Nothing was spent"):
+        cluster.ready()
+
+
+def test_files_must_be_on_every_machine(cluster, tmp_path):
+    (tmp_path / "march.csv").write_text("a,b\n")
+    assert cluster.ready([tmp_path / "march.csv", tmp_path]) == 3
+
+
+# --- no cluster
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Any:
+    """Runs a statement in a process that has no cluster, and returns how it was refused."""
+
+    def refused(statement: str) -> str:
+        code = f"import reticent as rt\nfrom reticent.sensitive.engines import Ray\ntry:\n    {statement}\n"
+        code += "except rt.ReticentError as error:\n    print(error)\n"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+        return done.stdout.strip()
+
+    return refused
+
+
+def test_unreachable_clusters_are_refused(alone):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there
+        port = taken.getsockname()[1]
+        for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
+            said = alone(f"Ray(address={address!r}).ready()")
+            assert said.startswith(f"Nobody answers at {address}"), said
+            assert "\n" not in said
+            assert "Nothing was spent" in said
+
+
+@pytest.mark.parametrize("address", ["nonsense", "http://127.0.0.1:80", "ray://"])
+def test_addresses_are_checked(alone, address):
+    assert alone(f"Ray(address={address!r}).ready()").startswith("Expected address to be None")
+
+
+def test_ray_is_named_where_it_is_not_installed(alone):
+    said = alone("import sys; sys.modules['ray'] = None; Ray().ready()")
+    assert said == "The engine Ray needs ray: pip install 'reticent[ray]'."
+
+
+def test_bad_numbers_of_workers_are_refused():
+    with pytest.raises(errors.InvalidValue, match="Expected workers >= 1"):
+        Ray(workers=0)
+    with pytest.raises(errors.InvalidValue, match="Expected address"):
+        Ray(address=7)  # type: ignore[arg-type]
