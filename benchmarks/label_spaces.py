@@ -1,7 +1,8 @@
 """10,000,000 public labels against 100: time of a task, model size, time to predict, as ratios measured in one run.
 
 Both learn the same tasks, in turn; the names are the only difference. Run `python benchmarks/label_spaces.py`, and with
-`--equal` for tasks that hold all classes instead of ten each.
+`--equal` for tasks that hold all classes instead of ten each, with `--released` for labels that are added to released
+ones.
 """
 
 import os
@@ -54,15 +55,24 @@ def rate(times: dict[int, list[float]]) -> tuple[float, float, float]:
     return statistics.median(times[FEW]), statistics.median(times[MANY]), statistics.median(ratios)
 
 
-def main(root: Path, disjoint: bool) -> None:
+def named(n: int, path: Path, released: bool) -> rt.ContinualClassifier:
+    """Returns a model that knows so many labels, in a folder that is there."""
+    labels, budget = [f"label {i}" for i in range(n)], rt.Budget(epsilon=1.0, delta=1e-5)
+    policy = rt.ReleasedLabels() if released else rt.PublicLabels(labels)
+    model = rt.ContinualClassifier(labels=policy, budget=budget, path=path)
+    if released:
+        model.extend_labels(labels)
+    model.privacy_statement()  # makes the folder and writes the names
+    return model
+
+
+def main(root: Path, disjoint: bool, released: bool) -> None:
     """Plays one stream against the other and prints a table."""
     models, folders = {}, {}
     for n in (FEW, MANY):
         folders[n] = root / str(n)
         start = time.perf_counter()
-        labels = rt.PublicLabels(f"label {i}" for i in range(n))
-        models[n] = rt.ContinualClassifier(labels=labels, budget=rt.Budget(epsilon=1.0, delta=1e-5), path=folders[n])
-        models[n].privacy_statement()  # makes the folder and writes the names
+        models[n] = named(n, folders[n], released)
         print(f"{n:,} labels: {time.perf_counter() - start:.1f} s to name them, check them and write them, once")
     learn: dict[int, list[float]] = {FEW: [], MANY: []}
     predict: dict[int, list[float]] = {FEW: [], MANY: []}
@@ -98,4 +108,4 @@ def main(root: Path, disjoint: bool) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        main(Path(folder), disjoint="--equal" not in sys.argv)
+        main(Path(folder), disjoint="--equal" not in sys.argv, released="--released" in sys.argv)

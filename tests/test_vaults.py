@@ -100,7 +100,8 @@ def test_rows_are_sums_of_all_tasks_with_the_noise_of_their_keys(place):
             key = keys.derived(kept[t - 1].key, 1, label, keys.SUMS)
             (noise,) = NoiseSource.from_os().rounded_gaussians([key], event.noise * FINE, 8)
             exact = sum(
-                c * e.vectors[e.labels.index(label)] for c, e in zip(Correlation(2, 120).row(t), kept[:t], strict=True)
+                c * e.vectors[np.array([e.labels.index(label)])][0]
+                for c, e in zip(Correlation(2, 120).row(t), kept[:t], strict=True)
             )
             assert release.parameters["sums"][row].tolist() == ((exact + noise) / FINE).astype(np.float32).tolist()
 

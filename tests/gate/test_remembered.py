@@ -2,6 +2,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from reticent import errors
@@ -38,12 +39,16 @@ def learn(
     return seen, past
 
 
+def sums(entry: Entry) -> npt.NDArray[np.int64]:
+    return entry.vectors[np.arange(len(entry.labels))]
+
+
 def test_rows_are_sums_by_the_matrix():
     seen, past = learn(QUIET, [["a", "b"], [], ["a", "c", "a"]], known=("a", "b"))
     c = QUIET.correlation.coefficients
-    a = [entry.vectors[entry.labels.index("a")] if "a" in entry.labels else 0 for entry in past]
+    a = [sums(entry)[entry.labels.index("a")] if "a" in entry.labels else 0 for entry in past]
     assert (seen[2].known[0] == c[0] * a[2] + c[1] * a[1] + c[2] * a[0]).all()
-    assert (seen[1].known[1] == c[1] * past[0].vectors[1]).all()
+    assert (seen[1].known[1] == c[1] * sums(past[0])[1]).all()
     assert seen[2].place == 3
 
 
@@ -51,7 +56,7 @@ def test_earlier_rows_are_published_in_retrospect():
     """Three examples are beyond one example and 5.5 deviations of hardly any noise; one is not."""
     seen, past = learn(QUIET, [["new"], [], ["new", "new"], ["new"]])
     assert [drawn.released for drawn in seen] == [(), (), ("new",), ()]
-    c, x = QUIET.correlation.coefficients, [entry.vectors[0] if entry.labels else 0 for entry in past]
+    c, x = QUIET.correlation.coefficients, [sums(entry)[0] if entry.labels else 0 for entry in past]
     assert (seen[2].earlier[0] == np.stack([c[0] * x[0], c[1] * x[0]])).all()
     assert (seen[2].vectors[0] == c[0] * x[2] + c[2] * x[0]).all()
     assert (seen[3].known[0] == c[0] * x[3] + c[1] * x[2] + c[3] * x[0]).all()
@@ -152,7 +157,7 @@ def test_published_noise_is_the_noise_that_was_looked_at():
     assert (again.earlier[:, 0] == first.vectors).all()
     other = RememberedSums(events.Remembered(**{**vars(loud), "epoch": 2}), known)
     assert not (other(StreamSums(many, (first.entry,), 2), rng=rng).earlier[:, 0] == first.vectors).any()
-    noise = first.vectors - 256 * first.entry.vectors
+    noise = first.vectors - 256 * sums(first.entry)
     assert len(np.unique(noise)) == noise.size
 
 
@@ -163,7 +168,7 @@ def test_a_task_that_was_never_published_leaves_nothing_behind():
     drawn = without(StreamSums(task(["b"], ("a", "b")), (past[0],), 3), rng=NoiseSource.from_os())
     assert drawn.place == 2
     c = QUIET.correlation.coefficients
-    assert (drawn.known[0] == c[1] * past[0].vectors[0]).all()
+    assert (drawn.known[0] == c[1] * sums(past[0])[0]).all()
     assert not (drawn.known == seen[2].known).all()
 
 
@@ -186,11 +191,12 @@ class OnDemand:
 def test_sums_of_pending_labels_are_not_read():
     """Only those of known labels, and once those of labels that become known."""
     _, past = learn(QUIET, [["a", "b", "c"], ["a"], []], known=("a",))
-    lazy = [dataclasses.replace(entry, vectors=OnDemand(entry.vectors)) for entry in past]
+    stored = [OnDemand(entry.vectors) for entry in past]
+    lazy = [dataclasses.replace(entry, vectors=vectors) for entry, vectors in zip(past, stored, strict=True)]
     value = StreamSums(task(["b"], ("a",)), lazy, 4)
     drawn = RememberedSums(QUIET, LabelSpace(("a",)))(value, rng=NoiseSource.from_os())
     plain = RememberedSums(QUIET, LabelSpace(("a",)))(dataclasses.replace(value, past=past), rng=NoiseSource.from_os())
     assert drawn.released == plain.released == ("b",)
     assert (drawn.earlier == plain.earlier).all()
-    read = [[entry.labels[row] for row in entry.vectors.read] for entry in lazy]
-    assert [sorted(labels) for labels in read] == [["a", "b"], ["a"], []]
+    read = [[entry.labels[row] for row in vectors.read] for entry, vectors in zip(past, stored, strict=True)]
+    assert [sorted(map(str, labels)) for labels in read] == [["a", "b"], ["a"], []]

@@ -195,8 +195,8 @@ class Vault(databases.Connected):
         """Returns what is kept of each task, in their order."""
         with explained(self._file):
             stored = self._db.execute("SELECT * FROM entries ORDER BY row").fetchall()
-            spelled: dict[bytes, Label] = {}
             try:
+                spelled: dict[bytes, Label] = {}
                 return tuple(self._entry(spelled, *columns) for columns in stored)
             except _STRANGE as error:
                 raise errors.VaultError(f"{self._file} {NOT_WHOLE}") from error
@@ -268,8 +268,7 @@ class Vault(databases.Connected):
                 steps = [sums.tobytes() for sums in entry.vectors[at].astype("<i8")]
                 digests += b"".join(hashlib.sha256(one).digest() for one in steps)
                 self._db.executemany("INSERT INTO sums VALUES (?, ?)", zip((first + at).tolist(), steps, strict=True))
-            facts = (entry.row, head, entry.key, entry.width, first)
-            kept = (*facts, texts, bytes(entry.known), counts, bytes(digests))
+            kept = (entry.row, head, entry.key, entry.width, first, texts, bytes(entry.known), counts, bytes(digests))
             self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*kept, _digest(kept)))
             self._db.execute("DELETE FROM waiting")
             self._db.execute("INSERT INTO waiting VALUES (?, ?, ?, ?)", (*waiting, _digest(waiting)))
@@ -305,14 +304,7 @@ class Vault(databases.Connected):
 
 @dataclass(frozen=True)
 class _Stored:
-    """Sensitive: the sums of an entry, in its vault.
-
-    Args:
-        vault: Open.
-        first: The number of the first label's sums.
-        width: Coordinates of each.
-        digests: Their hashes, 32 bytes each.
-    """
+    """Sensitive: the sums of an entry in its open vault, numbered from `first` on; hashes of 32 bytes each."""
 
     vault: Vault
     first: int

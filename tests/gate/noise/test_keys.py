@@ -49,7 +49,8 @@ def test_words_are_those_of_the_standard():
     for epoch, part in ((1, keys.COUNT), (12, keys.SUMS)):
         secret = hmac.digest(key, keys.encoded(("reticent noise", epoch, part.decode())), "sha256")
         found = keys.words(key, epoch, keys.hashed(CLOSE), part)
-        assert (found.dtype, found.shape) == (np.uint64, (len(CLOSE),))
+        assert found.dtype == np.uint64
+        assert found.shape == (len(CLOSE),)
         for label, word in zip(CLOSE, found.tolist(), strict=True):
             chain = Cipher(algorithms.AES(secret), modes.CBC(bytes(16))).encryptor()
             last = chain.update(hashlib.sha256(keys.encoded(label)).digest())[16:]
