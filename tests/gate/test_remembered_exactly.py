@@ -10,7 +10,7 @@ import pytest
 from reticent import errors
 from reticent.gate import grid, label_sums
 from reticent.gate.noise import NoiseSource, keys
-from reticent.gate.remembered import FINE, Entry, RememberedSums, StreamSums
+from reticent.gate.remembered import FINE, Entry, RememberedSums, StreamSums, _only
 from reticent.labels import LabelSpace
 from reticent.privacy import events, selection
 from reticent.privacy.correlation import LOOK_ONE, Look
@@ -105,8 +105,21 @@ def test_looks_at_parts_of_labels_are_looks_at_all(at_once, monkeypatch):
         kept.append(Entry(t, bytes([t]) * 32, names, slots, vectors, 1, (True, *[False] * len(mine))))
     noise = MECHANISM._count_noise(labels, kept, NoiseSource.from_os())
     most = {label for label, found in zip(labels, in_whole_numbers(counts, noise), strict=True) if found}
+    rng = Keyed()
     assert set(MECHANISM._standing_out(labels, kept, NoiseSource.from_os())) == most
     assert 0 < len(most) < 7
+    assert len(list(MECHANISM._standing_out(labels, kept, rng))) <= 7
+    parts = [len(words) for words, _, _ in rng.asked[::PLACES]]
+    assert parts == {1: [1] * 7, 3 * PLACES: [3, 3, 1], 1 << 20: [7]}[at_once]
+
+
+def test_what_an_entry_has_of_some_labels():
+    vectors = np.arange(6).reshape(3, 2)
+    entry = Entry(5, bytes(32), ("a", "b", "c"), np.array([0, 7, 8]), vectors, 2, (True, False, False))
+    some = _only(("c", "a", "elsewhere"), entry)
+    assert (some.row, some.key, some.labels, some.width, some.known) == (5, bytes(32), ("a", "c"), 2, (True, False))
+    assert some.counts.tolist() == [0, 8]
+    assert some.vectors[np.arange(2)].tolist() == [[0, 1], [4, 5]]
 
 
 @pytest.mark.parametrize("noise", [1e-12, 1e-9, 0.37, 2.0, 3.7419, 17.3, 1e5])

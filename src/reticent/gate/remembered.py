@@ -195,8 +195,8 @@ class RememberedSums:
         for look in (matrix.inverse_prefix(places), matrix.inverse_row(places)):
             most, weights = self._most(look), np.array(look.weights, dtype=np.float64)
             statistic = (noise + added) @ weights
-            error = (np.abs(noise) + size) @ np.abs(weights) * (4 * places + 16) * 2.0**-52
-            above, error = statistic - most, error + 2.0**-50 * most
+            error = ((np.abs(noise) + size) @ np.abs(weights) + most) * (4 * places + 16) * 2.0**-52
+            above = statistic - most
             found |= above > error
             for i in np.flatnonzero(np.abs(above) <= error).tolist():
                 rows = noise[i].astype(object) + mixing.astype(object) @ counts[i].astype(object)
