@@ -48,13 +48,13 @@ class InverseSide(RememberedSums):
         inverse = np.linalg.inv([[c[t - s] if t >= s else 0.0 for s in range(len(c))] for t in range(len(c))])[-1]
         coarse = self.event.noise * grid.SCALE
         rows = sum(
-            weight * rng.rounded_gaussians(self._keys(labels, entry), coarse, entry.sums.shape[1] - 1)
+            weight * rng.rounded_gaussians(self._keys(labels, entry), coarse, entry.width)
             for weight, entry in zip(inverse, entries, strict=True)
         )
         last = entries[-1]
         for i, label in enumerate(labels):
             if label in last.labels:
-                rows[i] += last.sums[last.labels.index(label), 1:]
+                rows[i] += last.vectors[np.array([last.labels.index(label)])][0]
         return rows * 256
 
     def _keys(self, labels: Sequence[Label], entry: Entry) -> list[bytes]:
@@ -65,8 +65,8 @@ class InverseSide(RememberedSums):
 class CoarseNoise(RememberedSums):
     """Rounds its noise to the grid of single sums: the low bits of a row are those of the tasks before."""
 
-    def _noise(self, labels: Sequence[Label], entry: Entry, part: bytes, width: int, rng: NoiseSource) -> Any:
-        return super()._noise(labels, entry, part, width, rng) // 256 * 256
+    def _noise(self, labels: Sequence[Label], entry: Entry, width: int, rng: NoiseSource) -> Any:
+        return super()._noise(labels, entry, width, rng) // 256 * 256
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,10 @@ class Stream:
         with Ledger.open(self.model) as ledger:
             row = ledger.spend(self.event, task=task, private=private)
             if commit:
-                sums = np.ones((1, 3), np.int64)
+                sums = np.ones((1, 2), np.int64)
+                entry = Entry(row, bytes(32), ("a",), np.zeros(1, np.int64), sums, 2, (True,))
                 with Vault.open(self.vault) as vault:
-                    vault.commit(
-                        Entry(row, bytes(32), ("a",), sums, (True,)), ledger.head_at(row), [row], task.encode()
-                    )
+                    vault.commit(entry, ledger.head_at(row), [row], task.encode())
             if publish:
                 ledger.publish(row)
         return row

@@ -1,6 +1,8 @@
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from reticent import errors
@@ -37,12 +39,16 @@ def learn(
     return seen, past
 
 
+def sums(entry: Entry) -> npt.NDArray[np.int64]:
+    return entry.vectors[np.arange(len(entry.labels))]
+
+
 def test_rows_are_sums_by_the_matrix():
     seen, past = learn(QUIET, [["a", "b"], [], ["a", "c", "a"]], known=("a", "b"))
     c = QUIET.correlation.coefficients
-    a = [entry.sums[entry.labels.index("a"), 1:] if "a" in entry.labels else 0 for entry in past]
+    a = [sums(entry)[entry.labels.index("a")] if "a" in entry.labels else 0 for entry in past]
     assert (seen[2].known[0] == c[0] * a[2] + c[1] * a[1] + c[2] * a[0]).all()
-    assert (seen[1].known[1] == c[1] * past[0].sums[1, 1:]).all()
+    assert (seen[1].known[1] == c[1] * sums(past[0])[1]).all()
     assert seen[2].place == 3
 
 
@@ -50,7 +56,7 @@ def test_earlier_rows_are_published_in_retrospect():
     """Three examples are beyond one example and 5.5 deviations of hardly any noise; one is not."""
     seen, past = learn(QUIET, [["new"], [], ["new", "new"], ["new"]])
     assert [drawn.released for drawn in seen] == [(), (), ("new",), ()]
-    c, x = QUIET.correlation.coefficients, [entry.sums[0, 1:] if entry.labels else 0 for entry in past]
+    c, x = QUIET.correlation.coefficients, [sums(entry)[0] if entry.labels else 0 for entry in past]
     assert (seen[2].earlier[0] == np.stack([c[0] * x[0], c[1] * x[0]])).all()
     assert (seen[2].vectors[0] == c[0] * x[2] + c[2] * x[0]).all()
     assert (seen[3].known[0] == c[0] * x[3] + c[1] * x[2] + c[3] * x[0]).all()
@@ -70,7 +76,7 @@ def test_entries_are_opaque():
     _, (entry,) = learn(GATHERED, [["secret"]])
     assert repr(entry) == "Entry(<sensitive>)"
     with pytest.raises(errors.InvalidValue, match="key of 32 bytes"):
-        Entry(1, b"short", (), np.zeros((0, 4), np.int64), ())
+        Entry(1, b"short", (), np.zeros(0, np.int64), np.zeros((0, 3), np.int64), 3, ())
 
 
 def test_an_epoch_ends_at_its_horizon():
@@ -91,6 +97,10 @@ class Asked(NoiseSource):
     def rounded_gaussians(self, keys, sigma, width):
         self.asked.append((len(keys), sigma, width))
         return super().rounded_gaussians(keys, sigma, width)
+
+    def rounded_words(self, words, sigma, more):
+        self.asked.append((len(words), sigma, 1))
+        return super().rounded_words(words, sigma, more)
 
 
 def test_an_empty_task_is_a_row_like_any_other():
@@ -147,7 +157,7 @@ def test_published_noise_is_the_noise_that_was_looked_at():
     assert (again.earlier[:, 0] == first.vectors).all()
     other = RememberedSums(events.Remembered(**{**vars(loud), "epoch": 2}), known)
     assert not (other(StreamSums(many, (first.entry,), 2), rng=rng).earlier[:, 0] == first.vectors).any()
-    noise = first.vectors - 256 * first.entry.sums[:, 1:]
+    noise = first.vectors - 256 * sums(first.entry)
     assert len(np.unique(noise)) == noise.size
 
 
@@ -158,10 +168,35 @@ def test_a_task_that_was_never_published_leaves_nothing_behind():
     drawn = without(StreamSums(task(["b"], ("a", "b")), (past[0],), 3), rng=NoiseSource.from_os())
     assert drawn.place == 2
     c = QUIET.correlation.coefficients
-    assert (drawn.known[0] == c[1] * past[0].sums[0, 1:]).all()
+    assert (drawn.known[0] == c[1] * sums(past[0])[0]).all()
     assert not (drawn.known == seen[2].known).all()
 
 
 def test_sums_for_another_weight_are_refused():
     with pytest.raises(errors.InvalidValue, match="count weight of the mechanism"):
         RememberedSums(PUBLIC, LabelSpace(("a",)))(StreamSums(task([], ("a",)), (), 1), rng=NoiseSource.from_os())
+
+
+class OnDemand:
+    """Sums that note which of them were read."""
+
+    def __init__(self, sums) -> None:
+        self.sums, self.read = sums, list[int]()
+
+    def __getitem__(self, rows):
+        self.read += rows.tolist()
+        return self.sums[rows]
+
+
+def test_sums_of_pending_labels_are_not_read():
+    """Only those of known labels, and once those of labels that become known."""
+    _, past = learn(QUIET, [["a", "b", "c"], ["a"], []], known=("a",))
+    stored = [OnDemand(entry.vectors) for entry in past]
+    lazy = [dataclasses.replace(entry, vectors=vectors) for entry, vectors in zip(past, stored, strict=True)]
+    value = StreamSums(task(["b"], ("a",)), lazy, 4)
+    drawn = RememberedSums(QUIET, LabelSpace(("a",)))(value, rng=NoiseSource.from_os())
+    plain = RememberedSums(QUIET, LabelSpace(("a",)))(dataclasses.replace(value, past=past), rng=NoiseSource.from_os())
+    assert drawn.released == plain.released == ("b",)
+    assert (drawn.earlier == plain.earlier).all()
+    read = [[entry.labels[row] for row in vectors.read] for entry, vectors in zip(past, stored, strict=True)]
+    assert [sorted(map(str, labels)) for labels in read] == [["a", "b"], ["a"], []]

@@ -10,7 +10,7 @@ import pytest
 from reticent import errors
 from reticent.gate import grid, label_sums
 from reticent.gate.noise import NoiseSource, keys
-from reticent.gate.remembered import FINE, Entry, RememberedSums, StreamSums
+from reticent.gate.remembered import FINE, Entry, RememberedSums, StreamSums, _only
 from reticent.labels import LabelSpace
 from reticent.privacy import events, selection
 from reticent.privacy.correlation import LOOK_ONE, Look
@@ -28,9 +28,8 @@ class SetNoise(NoiseSource):
         super().__init__(seed=0)
         self._answers = answers
 
-    def rounded_gaussians(self, keys, sigma, width):
-        answer = self._answers.pop(0)
-        return np.full((len(keys), width), answer, dtype=np.int64)
+    def rounded_words(self, words, sigma, more):
+        return np.full(len(words), self._answers.pop(0), dtype=np.int64)
 
 
 def noise_for(look: Look, total: int, *, other: Look) -> list[int]:
@@ -52,14 +51,75 @@ def test_a_label_becomes_known_one_step_above_its_threshold(which, count):
     """A statistic of 2^58 and more is compared exactly: at its threshold the label stays pending."""
     look, other, kept = LOOKS[which], LOOKS[1 - which], []
     for t in range(PLACES):
-        sums = np.array([[count if t == 0 else 0, 0]])
-        kept.append(Entry(t, bytes([t]) * 32, ("new",), sums, (False,)))
+        slots = np.array([count if t == 0 else 0])
+        kept.append(Entry(t, bytes([t]) * 32, ("new",), slots, np.zeros((1, 1), np.int64), 1, (False,)))
     most = MECHANISM._most(look)
     added = [int(c) * count for c in EVENT.correlation.coefficients[:PLACES]]  # to the rows, by the first task
     for above in (0, 1):
         drawn = noise_for(look, most + above, other=other)
         rng = SetNoise([n - more for n, more in zip(drawn, added, strict=True)])
         assert tuple(MECHANISM._standing_out(("new",), kept, rng)) == ("new",) * above
+
+
+def in_whole_numbers(counts: Any, noise: Any) -> list[bool]:
+    """The rule, one label at a time, in numbers of any size."""
+    places = len(counts[0])
+    looks = EVENT.correlation.inverse_prefix(places), EVENT.correlation.inverse_row(places)
+    c = EVENT.correlation.coefficients.tolist()
+    found = []
+    for slots, drawn in zip(counts, noise, strict=True):
+        rows = [int(drawn[t]) + sum(c[t - s] * int(slots[s]) for s in range(t + 1)) for t in range(places)]
+        values = (sum(w * row for w, row in zip(look.weights, rows, strict=True)) for look in looks)
+        found.append(any(value > MECHANISM._most(look) for value, look in zip(values, looks, strict=True)))
+    return found
+
+
+@pytest.mark.parametrize("places", [1, 2, 5, 12])
+def test_looks_are_those_of_whole_numbers(places):
+    """Labels near a threshold and far from it, many examples and none: at once as one by one."""
+    draw = np.random.default_rng(places)
+    sigma = EVENT.noise * FINE
+    step = selection.count_step(EVENT.count_weight)
+    counts = draw.integers(0, 40, (600, places)) * (draw.random((600, places)) < 0.5) * step
+    counts[:20] *= 1 << 28
+    noise = np.rint(draw.normal(0, sigma, (600, places))).astype(np.int64)
+    expected = in_whole_numbers(counts.tolist(), noise.tolist())
+    assert MECHANISM._exceed(counts, noise).tolist() == expected
+    assert 20 <= sum(expected) < 600
+
+
+@pytest.mark.parametrize("at_once", [1, 3 * PLACES, 1 << 20])
+def test_looks_at_parts_of_labels_are_looks_at_all(at_once, monkeypatch):
+    """Each label has its own count in each task, whichever labels a task has and in whichever order."""
+    monkeypatch.setattr("reticent.gate.remembered._NUMBERS", at_once)
+    labels = tuple(f"label {i}" for i in range(7))
+    step = selection.count_step(EVENT.count_weight)
+    counts = np.zeros((7, PLACES), np.int64)
+    kept = []
+    for t in range(PLACES):
+        mine = [(3 * t + j) % 7 for j in range(t % 4)]
+        counts[mine, t] = [step * (60 * (j % 2) + t) for j in mine]
+        names = ("known already", *(labels[j] for j in mine))
+        slots = np.array([step * 1000, *counts[mine, t]])
+        vectors = np.zeros((len(names), 1), np.int64)
+        kept.append(Entry(t, bytes([t]) * 32, names, slots, vectors, 1, (True, *[False] * len(mine))))
+    noise = MECHANISM._count_noise(labels, kept, NoiseSource.from_os())
+    most = {label for label, found in zip(labels, in_whole_numbers(counts, noise), strict=True) if found}
+    rng = Keyed()
+    assert set(MECHANISM._standing_out(labels, kept, NoiseSource.from_os())) == most
+    assert 0 < len(most) < 7
+    assert len(list(MECHANISM._standing_out(labels, kept, rng))) <= 7
+    parts = [len(words) for words, _, _ in rng.asked[::PLACES]]
+    assert parts == {1: [1] * 7, 3 * PLACES: [3, 3, 1], 1 << 20: [7]}[at_once]
+
+
+def test_what_an_entry_has_of_some_labels():
+    vectors = np.arange(6).reshape(3, 2)
+    entry = Entry(5, bytes(32), ("a", "b", "c"), np.array([0, 7, 8]), vectors, 2, (True, False, False))
+    some = _only(("c", "a", "elsewhere"), entry)
+    assert (some.row, some.key, some.labels, some.width, some.known) == (5, bytes(32), ("a", "c"), 2, (True, False))
+    assert some.counts.tolist() == [0, 8]
+    assert some.vectors[np.arange(2)].tolist() == [[0, 1], [4, 5]]
 
 
 @pytest.mark.parametrize("noise", [1e-12, 1e-9, 0.37, 2.0, 3.7419, 17.3, 1e5])
@@ -87,23 +147,25 @@ def test_entries_hold_whole_numbers_for_each_label():
         "row": 1,
         "key": bytes(32),
         "labels": ("a", "b"),
-        "sums": np.zeros((2, 1), np.int64),
+        "counts": np.zeros(2, np.int64),
+        "vectors": np.zeros((2, 1), np.int64),
+        "width": 1,
         "known": (True, False),
     }
     Entry(**good)
+    Entry(**{**good, "width": 0})
     for wrong in (
-        {"sums": np.zeros(2, np.int64)},
-        {"sums": np.zeros((2, 1, 1), np.int64)},
-        {"sums": np.zeros((2, 1))},
-        {"sums": np.zeros((2, 1), np.int32)},
-        {"sums": np.zeros((2, 0), np.int64)},
-        {"sums": np.zeros((3, 1), np.int64)},
+        {"counts": np.zeros((2, 1), np.int64)},
+        {"counts": np.zeros(2)},
+        {"counts": np.zeros(2, np.int32)},
+        {"counts": np.zeros(3, np.int64)},
+        {"width": -1},
         {"key": bytes(31)},
         {"key": bytes(33)},
         {"labels": ("a",)},
         {"known": (True,)},
     ):
-        with pytest.raises(errors.InvalidValue, match="sums and a flag for each label"):
+        with pytest.raises(errors.InvalidValue, match="a count and a flag for each label"):
             Entry(**{**good, **wrong})
 
 
@@ -130,7 +192,8 @@ def test_what_is_kept_of_known_labels_is_their_sums():
     drawn = mechanism(StreamSums(sums([[0, 5], [0, 0], [-3, 0]]), (), 7), rng=NoiseSource.from_os())
     entry = drawn.entry
     assert (entry.row, entry.labels, entry.known) == (7, ("a", "c"), (True, True))
-    assert entry.sums.tolist() == [[0, 0, 5], [0, -3, 0]]
+    assert (entry.counts.tolist(), entry.vectors[np.arange(2)].tolist()) == ([0, 0], [[0, 5], [-3, 0]])
+    assert entry.width == 2
 
 
 def test_sums_of_another_sensitivity_are_refused():
@@ -144,11 +207,15 @@ class Keyed(NoiseSource):
 
     def __init__(self) -> None:
         super().__init__(seed=0)
-        self.asked: list[tuple[list[bytes], int]] = []
+        self.asked: list[Any] = []
 
     def rounded_gaussians(self, keys, sigma, width):
         self.asked.append((list(keys), width))
         return np.zeros((len(keys), width), np.int64)
+
+    def rounded_words(self, words, sigma, more):
+        self.asked.append((words.tolist(), [more(i) for i in range(len(words))], sigma))
+        return np.zeros(len(words), np.int64)
 
 
 def test_each_place_has_noise_of_its_own_key():
@@ -162,8 +229,12 @@ def test_each_place_has_noise_of_its_own_key():
         mine = [keys.derived(drawn.entry.key, 1, label, keys.SUMS) for label in ("a", "b")]
         assert rng.asked[0] == (mine, 2)
     assert len({entry.key for entry in past}) == 3
-    assert mechanism._noise(["a"], past[1], keys.COUNT, 1, rng).shape == (1, 1)
-    assert rng.asked[-1] == ([keys.derived(past[1].key, 1, "a", keys.COUNT)], 1)
+    rng.asked.clear()
+    assert mechanism._count_noise(["x", "a"], past[:2], rng).shape == (2, 2)
+    for entry, asked in zip(past[:2], rng.asked, strict=True):
+        words = keys.words(entry.key, 1, keys.hashed(["x", "a"]), keys.COUNT)
+        more = [keys.derived(entry.key, 1, label, keys.COUNT) for label in ("x", "a")]
+        assert asked == (words.tolist(), more, EVENT.noise * FINE)
 
 
 def test_what_memory_keeps_is_neither_shown_nor_compared():

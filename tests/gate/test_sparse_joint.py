@@ -13,11 +13,11 @@ import pytest
 from scipy.stats import binomtest, ks_2samp
 
 from reticent import errors
-from reticent.gate import grid, sparse_joint
+from reticent.gate import grid
 from reticent.gate.label_sums import LabelSums
 from reticent.gate.mechanisms import JointGaussian
 from reticent.gate.noise import NoiseSource
-from reticent.gate.sparse import SparseGaussian, Tail, exceeds
+from reticent.gate.sparse import Kept, SparseGaussian, SparseSums, Tail, exceeds
 from reticent.gate.sparse_joint import SparseJoint, SparseJointSums, SparseNoisySums
 from reticent.numerics import precision
 from reticent.privacy import events, selection
@@ -139,7 +139,7 @@ def dense(mechanism: SparseJoint, value: SparseJointSums, rng: NoiseSource) -> S
         kept |= np.abs(drawn.known[:, 0]) > known.first_edge
     if known.kept_before is not None:
         kept[known.kept_before] = True
-    blocks = sparse_joint.Kept(np.flatnonzero(kept), drawn.known[kept])
+    blocks = Kept(np.flatnonzero(kept), drawn.known[kept])
     return SparseNoisySums(blocks, dataclasses.replace(drawn, known=drawn.known[:0]))
 
 
@@ -205,7 +205,7 @@ def same_law(ours: list[SparseNoisySums], theirs: list[SparseNoisySums], space: 
     pairs = list(zip(features(ours, space), features(theirs, space), strict=True))
     checks = [binomtest(len(a), len(a) + len(b), 0.5).pvalue for a, b in pairs if len(a) + len(b)]
     checks += [ks_2samp(a, b).pvalue for a, b in pairs if len(a) and len(b)]
-    return min(checks) >= ALPHA / len(checks)
+    return bool(min(checks) >= ALPHA / len(checks))
 
 
 SPACE, WIDTH, SIGMA = 1_000, 6, 3.73 * grid.SCALE
@@ -237,7 +237,7 @@ class ByExactSums(SparseJoint):
     """Labels with examples are kept, whatever their noise: the side-channel in another place."""
 
     def __call__(self, value, *, rng):
-        told = np.union1d(self.known.kept_before, value.rows)
+        told = np.union1d(np.asarray(self.known.kept_before), value.rows)
         return SparseJoint(self.event, dataclasses.replace(self.known, kept_before=told))(value, rng=rng)
 
 
@@ -248,7 +248,7 @@ class LessNoise(SparseJoint):
         less = events.Gaussian(noise_multiplier=0.8 * self.event.noise_multiplier)
         known = dataclasses.replace(self.known, event=less)
         drawn = SparseJoint(self.event, self.known)(value, rng=rng)
-        kept = known(sparse_joint.SparseSums(value.rows, value.sums.known), rng=rng)
+        kept = known(SparseSums(value.rows, value.sums.known), rng=rng)
         return dataclasses.replace(drawn, known=kept)
 
 
@@ -258,7 +258,7 @@ class OnlyExamples(SparseJoint):
     def __call__(self, value, *, rng):
         drawn = SparseJoint(self.event, self.known)(value, rng=rng)
         there = np.isin(drawn.known.rows, value.rows)
-        return dataclasses.replace(drawn, known=sparse_joint.Kept(drawn.known.rows[there], drawn.known.sums[there]))
+        return dataclasses.replace(drawn, known=Kept(drawn.known.rows[there], drawn.known.sums[there]))
 
 
 TWINS = [ByExactSums, LessNoise, OnlyExamples]
@@ -303,7 +303,7 @@ class ExactOnceKept(SparseJoint):
         drawn = SparseJoint(self.event, self.known)(value, rng=rng)
         exact = np.zeros((self.known.space, value.sums.known.shape[1]), np.int64)
         exact[value.rows] = value.sums.known
-        kept = sparse_joint.Kept(drawn.known.rows, exact[drawn.known.rows])
+        kept = Kept(drawn.known.rows, exact[drawn.known.rows])
         return dataclasses.replace(drawn, known=kept)
 
 

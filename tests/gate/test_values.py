@@ -34,6 +34,7 @@ VALUES = (
     remembered.RememberedSums,
     epochs.Kept,
     vault.About,
+    vault._Stored,
 )
 
 

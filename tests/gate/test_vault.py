@@ -3,11 +3,13 @@
 import contextlib
 import os
 import random
+import re
 import shutil
 import sqlite3
 import stat
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,10 +22,24 @@ ABOUT = About(vault="1" * 32, ledger="2" * 32, epoch=1, eighths=2, horizon=12, m
 
 
 def entry(row: int, *labels: object) -> Entry:
-    sums = np.arange(3 * len(labels), dtype=np.int64).reshape(len(labels), 3) - 2**40
+    count = len(labels)
+    sums = np.arange(3 * count, dtype=np.int64).reshape(count, 3) - 2**40 + row
     return Entry(
-        row=row, key=bytes([row]) * 32, labels=labels, sums=sums, known=tuple(n % 2 == 0 for n in range(len(labels)))
+        row=row,
+        key=bytes([row]) * 32,
+        labels=labels,
+        counts=np.arange(count, dtype=np.int64) * 2**41 + row,
+        vectors=sums,
+        width=3,
+        known=tuple(n % 2 == 0 for n in range(count)),
     )
+
+
+def whole(entry: Entry) -> dict[str, Any]:
+    """All of an entry, its sums read."""
+    sums = entry.vectors[np.arange(len(entry.labels))]
+    assert sums.dtype == entry.counts.dtype == np.int64
+    return vars(entry) | {"vectors": sums.tolist(), "counts": entry.counts.tolist()}
 
 
 @pytest.fixture
@@ -32,19 +48,14 @@ def vault(tmp_path) -> Path:
     return Path(tmp_path, "vault")
 
 
-def same(a: Entry, b: Entry) -> bool:
-    mine, others = (vars(e) | {"sums": e.sums.tolist()} for e in (a, b))
-    return mine == others and a.sums.dtype == b.sums.dtype
-
-
 def test_a_vault_keeps_entries_and_one_release(vault):
     kept = [entry(3, "a", 7, ("b", 1.5)), entry(5), entry(8, "a")]
     for one in kept:
         with Vault.open(vault) as opened:
             assert opened.commit(one, f"{one.row:064x}", [one.row], b"release") == b"release"
     with Vault.open(vault) as opened:
-        assert all(map(same, opened.entries(), kept))
-        assert opened.entries()[1].sums.shape == (0, 3)  # an empty task has a width too
+        assert list(map(whole, opened.entries())) == list(map(whole, kept))
+        assert opened.entries()[1].vectors[np.zeros(0, np.int64)].shape == (0, 3)  # an empty task has a width too
         assert opened.heads() == {one.row: f"{one.row:064x}" for one in kept}
         assert opened.waiting() == (8, [8], b"release")
         opened.forget(8)
@@ -89,20 +100,20 @@ def test_vaults_that_are_not_whole_are_refused(vault):
     file = vault / FILE_NAME
     with Vault.open(vault) as opened:
         opened.commit(entry(3, "a", "b"), "x", [3], b"release")
-    whole = file.read_bytes()
+    content = file.read_bytes()
 
-    def put(content: bytes) -> None:
-        file.write_bytes(content)
+    def put(damaged: bytes) -> None:
+        file.write_bytes(damaged)
 
     def run(*statements: str) -> None:
-        put(whole)
+        put(content)
         with contextlib.closing(sqlite3.connect(file)) as db, db:
             for statement in statements:
                 db.execute(statement)
         db.close()
 
-    for content in (b"", b"not a database", whole[:4096], whole[: len(whole) // 2], bytes(len(whole))):
-        put(content)
+    for damaged in (b"", b"not a database", content[:4096], content[: len(content) // 2], bytes(len(content))):
+        put(damaged)
         with pytest.raises(errors.VaultError, match="not a whole vault"), Vault.open(vault) as opened:
             opened.entries()
     for statements in (
@@ -114,22 +125,32 @@ def test_vaults_that_are_not_whole_are_refused(vault):
         ["CREATE TRIGGER more AFTER INSERT ON entries BEGIN DELETE FROM entries; END"],
         ["UPDATE entries SET key = x'00'"],
         ["UPDATE entries SET width = 4"],
-        ["UPDATE sums SET steps = x'0000'"],
-        ["""UPDATE sums SET label = '"a"'"""],
-        ["UPDATE sums SET label = 'null'"],
+        ["UPDATE entries SET first = 2"],
+        ["UPDATE entries SET counts = zeroblob(16)"],
+        ["UPDATE entries SET known = zeroblob(2)"],
+        ["UPDATE entries SET digests = zeroblob(64)"],
+        ["UPDATE entries SET labels = x'226122'"],
         ["UPDATE waiting SET rows = '3'"],
         ["UPDATE waiting SET release = x'00'"],
-        ["UPDATE sums SET known = 1 - known"],
-        ["UPDATE sums SET steps = zeroblob(24)"],
+        ["UPDATE sums SET steps = x'0000'"],
+        ["UPDATE sums SET steps = zeroblob(24) WHERE id = 2"],
+        ["UPDATE sums SET id = id + 1 WHERE id = 2"],
+        ["DELETE FROM sums WHERE id = 1"],
         ["DELETE FROM sums"],
     ):
         run(*statements)
         with pytest.raises(errors.VaultError, match="not a whole vault"), Vault.open(vault) as opened:
-            opened.entries(), opened.waiting()
-    run("PRAGMA user_version = 2")
+            list(map(whole, opened.entries())), opened.waiting()
+    run("PRAGMA user_version = 3")
     with pytest.raises(errors.VaultError, match="newer version"):
         Vault.open(vault)
-    put(whole)
+    run("PRAGMA user_version = 1")
+    with pytest.raises(errors.VaultError, match=r"earlier version.*reticent vault rotate"):
+        Vault.open(vault)
+    run("PRAGMA user_version = 0", "DROP TABLE sums")
+    with pytest.raises(errors.VaultError, match="not a whole vault"):
+        Vault.open(vault)
+    put(content)
     Vault.open(vault).close()
     file.rename(vault / "elsewhere")
     file.symlink_to(vault / "elsewhere")
@@ -144,22 +165,55 @@ def test_damaged_vaults_end_in_a_sentence_or_a_right_result(vault):
     with Vault.open(vault) as opened:
         for one in kept:
             opened.commit(one, f"{one.row:064x}", [one.row], b"release" * 200)
-    whole, refused = file.read_bytes(), 0
+    content, refused = file.read_bytes(), 0
     for _ in range(150):
-        damaged = bytearray(whole)
+        damaged = bytearray(content)
         for _ in range(change.choice((1, 5, 30))):
-            damaged[change.randrange(len(whole))] = change.randrange(256)
-        file.write_bytes(damaged if change.random() < 0.9 else damaged[: change.randrange(len(whole))])
+            damaged[change.randrange(len(content))] = change.randrange(256)
+        file.write_bytes(damaged if change.random() < 0.9 else damaged[: change.randrange(len(content))])
         try:
             with Vault.open(vault) as opened:
-                found, waiting, rows = opened.entries(), opened.waiting(), opened.heads()
+                found = list(map(whole, opened.entries()))
+                waiting, rows = opened.waiting(), opened.heads()
         except errors.LedgerError:
             refused += 1
             continue
-        assert all(any(same(one, other) for other in kept) for one in found)
+        assert all(one in [whole(other) for other in kept] for one in found)
         assert waiting in (None, (5, [5], b"release" * 200))
-        assert set(rows) == {one.row for one in found}
+        assert set(rows) == {one["row"] for one in found}
     assert 30 < refused < 150
+
+
+def test_sums_are_read_when_they_are_asked_for(vault):
+    """In any order, runs of neighbours and single ones; nothing else is read, and what is there stays."""
+    labels = [f"label {n}" for n in range(9)]
+    with Vault.open(vault) as opened:
+        opened.commit(entry(3, *labels), "x", [3], b"release")
+        opened.commit(entry(4, *labels), "y", [4], b"release")
+        asked: list[str] = []
+        opened._db.set_trace_callback(asked.append)
+        first, second = opened.entries()
+        assert not any("FROM sums" in statement for statement in asked)
+        for places in ([7, 0, 2, 1, 8], [3], [], list(range(9))):
+            found = second.vectors[np.array(places, np.int64)]
+            assert found.tolist() == entry(4, *labels).vectors[np.array(places, np.int64)].tolist()
+        read = [re.findall(r"BETWEEN (\d+) AND (\d+)", text) for text in asked if "FROM sums" in text]
+        assert read == [[(a, b)] for a, b in (("10", "12"), ("17", "18"), ("13", "13"), ("10", "18"))]
+        assert repr(first.vectors) == "_Stored(<sensitive>)"
+        opened.forget(3)
+        assert opened._db.execute("SELECT min(id), count(*) FROM sums").fetchone() == (10, 9)
+        assert whole(opened.entries()[0]) == whole(entry(4, *labels))
+        opened.forget(4)
+        assert opened._db.execute("SELECT count(*) FROM sums").fetchone() == (0,)
+
+
+def test_many_sums_are_written_in_parts(vault, monkeypatch):
+    monkeypatch.setattr("reticent.gate.vault._AT_ONCE", 4)
+    for row, count in ((3, 8), (4, 9), (5, 3)):
+        kept = entry(row, *range(count))
+        with Vault.open(vault) as opened:
+            opened.commit(kept, "x", [row], b"release")
+            assert whole(opened.entries()[-1]) == whole(kept)
 
 
 def test_a_vault_shows_nothing(vault):

@@ -29,8 +29,9 @@ def vault(tmp_path) -> Path:
     return Path(tmp_path, "vault")
 
 
-def entry(row: int, *labels: str) -> Entry:
-    return Entry(row, bytes(32), labels, np.ones((len(labels), 3), np.int64), (True,) * len(labels))
+def entry(row: int, *labels: Any) -> Entry:
+    count = len(labels)
+    return Entry(row, bytes(32), labels, np.ones(count, np.int64), np.ones((count, 2), np.int64), 2, (True,) * count)
 
 
 # --- making
@@ -46,7 +47,7 @@ def test_a_new_vault_is_all_that_its_folder_holds(vault, monkeypatch):
     Vault.create(vault, ABOUT)
     assert synced == [(vault, [SEAL, FILE_NAME])]
     with Vault.open(vault) as opened:
-        assert opened._db.execute("PRAGMA user_version").fetchone() == (1,)
+        assert opened._db.execute("PRAGMA user_version").fetchone() == (2,)
         assert opened._db.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"RTNV"),)
         assert opened.about == replace(ABOUT, home=str(vault), file=opened.about.file, sealed=opened.about.sealed)
         assert opened.about.file == (vault / FILE_NAME).stat().st_ino
@@ -173,7 +174,13 @@ def test_what_a_vault_says_of_itself_is_checked(vault):
 
 def test_labels_that_occur_twice_are_not_what_a_task_left(vault):
     with Vault.open(vault) as opened:
-        opened.commit(entry(3, "a", "a"), "x", [3], b"release")
+        opened.commit(entry(3, "a"), "x", [3], b"release")
+        opened.commit(entry(4, "a", "a"), "x", [4], b"release")
+        with pytest.raises(errors.VaultError, match="not a whole vault"):
+            opened.entries()
+        opened.forget(4)
+        assert [one.row for one in opened.entries()] == [3]
+        opened.commit(entry(5, "b", None), "x", [5], b"release")  # what cannot be a label was not written either
         with pytest.raises(errors.VaultError, match="not a whole vault"):
             opened.entries()
 

@@ -1,8 +1,10 @@
 """The vault: what a model with memory keeps between tasks. Sensitive, in a folder outside of the model's.
 
 One SQLite file, for its owner alone. It holds the exact sums of every task of one epoch, the keys of their noise, and
-the release that is about to be published. Whoever reads it and the releases knows those sums exactly. It is never
-copied with the model, and must not be restored: one that is behind the ledger would publish old sums with new noise.
+the release that is about to be published. Labels and counts of a task are read at once, its sums one by one, when they
+are asked for: of a label that nobody knows they are not. Whoever reads it and the releases knows those sums exactly. It
+is never copied with the model, and must not be restored: one that is behind the ledger would publish old sums with new
+noise.
 """
 
 import contextlib
@@ -14,32 +16,40 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 import numpy as np
+import numpy.typing as npt
 
 from reticent import errors
 from reticent.gate.remembered import Entry
-from reticent.labels import LabelSpace, labels_from_json, labels_to_json
+from reticent.labels import Label, LabelSpace, labels_from_json, labels_to_json
 from reticent.numerics import databases
 from reticent.numerics.files import draft_of, remove_drafts, sync_folder, write_whole
 from reticent.numerics.reading import MEGABYTE, json_of
 
+Ints = npt.NDArray[np.int64]
 FILE_NAME = "vault.sqlite"
 SEAL = "seal"  # an empty file that is never touched again: putting a backup back changes the time that the system notes
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x52544E56
 SCHEMA = (
     "CREATE TABLE about (body TEXT NOT NULL) STRICT",
     "CREATE TABLE entries "
-    "(row INTEGER PRIMARY KEY, head TEXT NOT NULL, key BLOB NOT NULL, width INTEGER NOT NULL, digest TEXT NOT NULL) "
+    "(row INTEGER PRIMARY KEY, head TEXT NOT NULL, key BLOB NOT NULL, width INTEGER NOT NULL, first INTEGER NOT NULL, "
+    "labels BLOB NOT NULL, known BLOB NOT NULL, counts BLOB NOT NULL, digests BLOB NOT NULL, digest TEXT NOT NULL) "
     "STRICT",
-    "CREATE TABLE sums (row INTEGER NOT NULL, label TEXT NOT NULL, known INTEGER NOT NULL, steps BLOB NOT NULL) STRICT",
+    "CREATE TABLE sums (id INTEGER PRIMARY KEY, steps BLOB NOT NULL) STRICT",
     "CREATE TABLE waiting "
     "(row INTEGER NOT NULL, rows TEXT NOT NULL, release BLOB NOT NULL, digest TEXT NOT NULL) STRICT",
 )
+EARLIER = (
+    "was written by an earlier version, whose noise on counts this one would not draw again. End its epoch with that "
+    "version, or begin a new one: reticent vault rotate."
+)
 NOT_WHOLE = "is not a whole vault. Try again; if it stays so, begin a new epoch: reticent vault rotate."
+_AT_ONCE = 1 << 12  # labels whose sums are written at a time
 _SIDE_FILES = ("-journal", "-wal", "-shm")
 _MOST_BYTES, _LONGEST_VALUE = 1 << 40, 1000 * MEGABYTE
 _STRANGE = (ValueError, LookupError, TypeError, AttributeError)  # of values that a damaged page holds
@@ -184,22 +194,48 @@ class Vault(databases.Connected):
     def entries(self) -> tuple[Entry, ...]:
         """Returns what is kept of each task, in their order."""
         with explained(self._file):
-            found = self._db.execute("SELECT row, head, key, width, digest FROM entries ORDER BY row").fetchall()
+            stored = self._db.execute("SELECT * FROM entries ORDER BY row").fetchall()
             try:
-                return tuple(self._entry(*columns) for columns in found)
+                spelled: dict[bytes, Label] = {}
+                return tuple(self._entry(spelled, *columns) for columns in stored)
             except _STRANGE as error:
                 raise errors.VaultError(f"{self._file} {NOT_WHOLE}") from error
 
-    def _entry(self, row: int, head: str, key: bytes, width: int, digest: str) -> Entry:
-        query = "SELECT label, known, steps FROM sums WHERE row = ? ORDER BY rowid"
-        stored = self._db.execute(query, (row,)).fetchall()
-        if digest != _digest((row, head, key, width), *stored):
+    def _entry(self, spelled: dict[bytes, Label], *columns: Any) -> Entry:
+        """Reads an entry; labels that others have too are read once."""
+        row, _, key, width, first, texts, known, counts, digests, digest = columns
+        if digest != _digest(columns[:-1]):
             raise ValueError("Expected what was written.")
-        labels = labels_from_json([json_of(label) for label, _, _ in stored])
-        LabelSpace(labels)  # distinct, and such as there are in data
-        sums = np.frombuffer(b"".join(steps for *_, steps in stored), dtype="<i8").reshape(len(stored), width)
-        known = tuple(bool(flag) for _, flag, _ in stored)
-        return Entry(row=row, key=key, labels=labels, sums=sums.astype(np.int64), known=known)
+        mine = texts.split(b"\n")[:-1]
+        new = [text for text in mine if text not in spelled]
+        fresh = labels_from_json([json_of(text.decode()) for text in new])
+        LabelSpace(fresh)  # such as there are in data
+        spelled |= zip(new, fresh, strict=True)
+        if len(set(mine)) < len(mine):
+            raise ValueError("Expected distinct labels.")
+        return Entry(
+            row=row,
+            key=key,
+            labels=tuple(spelled[text] for text in mine),
+            counts=np.frombuffer(counts, dtype="<i8").astype(np.int64),
+            vectors=_Stored(self, first, width, digests),
+            width=width,
+            known=tuple(map(bool, known)),
+        )
+
+    def read_sums(self, ids: Ints, width: int, digests: Sequence[bytes]) -> Ints:
+        """Returns the sums with these numbers, in any order; refuses those whose hashes are others."""
+        sums = np.empty((len(ids), width), dtype=np.int64)
+        order = np.argsort(ids)
+        runs = np.split(order, np.flatnonzero(np.diff(ids[order]) != 1) + 1)
+        with explained(self._file):
+            for run in runs if len(ids) else ():  # neighbours at once
+                query = "SELECT steps FROM sums WHERE id BETWEEN ? AND ? ORDER BY id"
+                found = self._db.execute(query, (int(ids[run[0]]), int(ids[run[-1]]))).fetchall()
+                if [hashlib.sha256(steps).digest() for (steps,) in found] != [digests[at] for at in run]:
+                    raise errors.VaultError(f"{self._file} {NOT_WHOLE}")
+                sums[run] = np.frombuffer(b"".join(steps for (steps,) in found), dtype="<i8").reshape(-1, width)
+        return sums
 
     def waiting(self) -> Waiting | None:
         """Returns the release that was committed last."""
@@ -221,14 +257,19 @@ class Vault(databases.Connected):
             rows: The spends that paid for the release.
             release: What will be published, and nothing else ever in its place.
         """
-        labels = (json.dumps(label) for label in labels_to_json(entry.labels))
-        steps = (sums.tobytes() for sums in entry.sums.astype("<i8"))
-        sums = list(zip(labels, map(int, entry.known), steps, strict=True))
-        kept = (entry.row, head, entry.key, entry.sums.shape[1])
+        texts = b"".join(json.dumps(label).encode() + b"\n" for label in labels_to_json(entry.labels))
+        counts = entry.counts.astype("<i8").tobytes()
         waiting = (entry.row, json.dumps(list(rows)), release)
         with self._transaction():
-            self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", (*kept, _digest(kept, *sums)))
-            self._db.executemany("INSERT INTO sums VALUES (?, ?, ?, ?)", ((entry.row, *one) for one in sums))
+            (first,) = self._db.execute("SELECT coalesce(max(id), 0) + 1 FROM sums").fetchone()
+            digests = bytearray()
+            for start in range(0, len(entry.labels), _AT_ONCE):
+                at = np.arange(start, min(start + _AT_ONCE, len(entry.labels)))
+                steps = [sums.tobytes() for sums in entry.vectors[at].astype("<i8")]
+                digests += b"".join(hashlib.sha256(one).digest() for one in steps)
+                self._db.executemany("INSERT INTO sums VALUES (?, ?)", zip((first + at).tolist(), steps, strict=True))
+            kept = (entry.row, head, entry.key, entry.width, first, texts, bytes(entry.known), counts, bytes(digests))
+            self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*kept, _digest(kept)))
             self._db.execute("DELETE FROM waiting")
             self._db.execute("INSERT INTO waiting VALUES (?, ?, ?, ?)", (*waiting, _digest(waiting)))
         return release
@@ -236,7 +277,12 @@ class Vault(databases.Connected):
     def forget(self, row: int) -> None:
         """Deletes the entry of a spend that was voided: its release was never published, so its place is burned."""
         with self._transaction():
-            for table in ("entries", "sums", "waiting"):
+            self._db.execute(
+                "DELETE FROM sums WHERE id IN (SELECT id FROM sums, entries "
+                "WHERE row = ? AND id >= first AND id < first + length(known))",
+                (row,),
+            )
+            for table in ("entries", "waiting"):
                 self._db.execute(f"DELETE FROM {table} WHERE row = ?", (row,))  # noqa: S608 (a name of ours)
 
     def settle(self, model: Path) -> None:
@@ -254,6 +300,24 @@ class Vault(databases.Connected):
     def _transaction(self) -> Iterator[None]:
         with explained(self._file), databases.transaction(self._db):
             yield
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Sensitive: the sums of an entry in its open vault, numbered from `first` on; hashes of 32 bytes each."""
+
+    vault: Vault
+    first: int
+    width: int
+    digests: bytes
+
+    def __repr__(self) -> str:
+        return "_Stored(<sensitive>)"
+
+    def __getitem__(self, rows: Ints) -> Ints:
+        """Reads some of the sums."""
+        digests = [self.digests[32 * row : 32 * row + 32] for row in rows.tolist()]
+        return self.vault.read_sums(rows + self.first, self.width, digests)
 
 
 def make_folder(folder: Path) -> None:
@@ -307,6 +371,8 @@ def _refuse_other(db: sqlite3.Connection, file: Path) -> None:
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if application == APPLICATION and version > VERSION:
         raise errors.VaultError(f"{file} was written by a newer version. Update reticent.")
+    if application == APPLICATION and 0 < version < VERSION:
+        raise errors.VaultError(f"{file} {EARLIER}")
     if application != APPLICATION or not databases.has_schema(db, SCHEMA):
         raise errors.VaultError(f"{file} {NOT_WHOLE}")
 

@@ -30,7 +30,8 @@ _NEAR = 1e-6  # of a threshold, in deviations: there nothing is compared
 class Spoken(NoiseSource):
     """Says the noise that it is told, by the key of a row and the coordinate, and notes which deviation was asked for.
 
-    Fresh keys count up, so that two streams of as many tasks have the same keys.
+    The noise of a count has its word instead of a key. Fresh keys count up, so that two streams of as many tasks have
+    the same keys.
     """
 
     def __init__(self, told: Mapping[tuple[bytes, int], int] | None = None) -> None:
@@ -48,6 +49,12 @@ class Spoken(NoiseSource):
         self.asked |= {(key, j): sigma for key in keys for j in range(width)}
         rows = [[self._told.get((key, j), 0) for j in range(width)] for key in keys]
         return np.array(rows, dtype=np.int64).reshape(len(keys), width)
+
+    def rounded_words(
+        self, words: npt.NDArray[np.uint64], sigma: float, more: Callable[[int], bytes]
+    ) -> npt.NDArray[np.int64]:
+        """Returns what it was told of each word, else zero."""
+        return self.rounded_gaussians([word.tobytes() for word in words], sigma, 1)[:, 0]
 
 
 @dataclass(frozen=True)
@@ -243,12 +250,16 @@ def _matrix(event: events.Remembered, tasks: int) -> Floats:
 
 def _told(event: events.Remembered, noise: npt.NDArray[Any], part: bytes) -> dict[tuple[bytes, int], int]:
     """The noise of each label (row) in each task (column), by its key; `Spoken` gives tasks their keys in order."""
-    fresh = [np.arange(4 * t, 4 * t + 4, dtype=np.uint64).tobytes() for t in range(noise.shape[1])]
-    return {
-        (keys.derived(fresh[t], event.epoch, label, part), 0): int(value)
-        for label, row in enumerate(noise.tolist())
-        for t, value in enumerate(row)
-    }
+    told: dict[tuple[bytes, int], int] = {}
+    for t, column in enumerate(noise.T.tolist()):
+        fresh = np.arange(4 * t, 4 * t + 4, dtype=np.uint64).tobytes()
+        if part == keys.COUNT:
+            words = keys.words(fresh, event.epoch, keys.hashed(range(len(column))), part)
+            mine = [word.tobytes() for word in words]
+        else:
+            mine = [keys.derived(fresh, event.epoch, label, part) for label in range(len(column))]
+        told |= {(key, 0): int(value) for key, value in zip(mine, column, strict=True)}
+    return told
 
 
 def _require(condition: bool, sentence: str) -> None:

@@ -320,3 +320,37 @@ def test_keyed_draws_that_need_more_bits_take_those_after_their_row(at_once, rng
         rows.append(alone.rounded_gaussian(sigma, 5))
     monkeypatch.setattr(source, "_CHUNK", at_once)
     assert (rng.rounded_gaussians(keys, sigma, 5) == np.stack(rows)).all()
+
+
+def test_noise_of_words_is_that_of_its_word(rng):
+    """Whatever else is drawn beside it; uniform words give rounded Gaussians."""
+    words, key = rng.words(40_000), bytes(32)
+    found = rng.rounded_words(words, 1e9, lambda place: key)
+    assert (NoiseSource.seeded(1).rounded_words(words[::-1].copy(), 1e9, lambda place: key) == found[::-1]).all()
+    assert fits(rng.rounded_words(words, 3.0, lambda place: key), 3.0)
+    assert rng.rounded_words(words[:0], 3.0, lambda place: key).shape == (0,)
+    with pytest.raises(errors.InvalidValue, match="Expected 0 < sigma"):
+        rng.rounded_words(words, math.nan, lambda place: key)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 1 << 14])
+def test_words_that_need_more_bits_take_those_of_their_key(at_once, rng, monkeypatch):
+    """At 2^52 nearly every draw hangs on its last bits: more come from its own key, after the first word of that."""
+    words, sigma, asked = NoiseSource.seeded(4).words(8), 2.0**52, []
+    expected = []
+    for place, word in enumerate(words.tolist()):
+        more = NoiseSource.from_os()
+        more._repeatable = source._keystream(bytes([place]) * 32, bytes(16))
+        more.words(1)
+        signed = word - (1 << 64) if word >> 63 else word
+        settled = more._settle(signed if signed >= 0 else ~signed, sigma)
+        expected.append(settled if signed >= 0 else -settled)
+
+    def key_of(place: int) -> bytes:
+        asked.append(place)
+        return bytes([place]) * 32
+
+    monkeypatch.setattr(source, "_CHUNK", at_once)
+    assert rng.rounded_words(words, sigma, key_of).tolist() == expected
+    assert len(asked) > 5
+    assert sorted(asked) == sorted(set(asked))

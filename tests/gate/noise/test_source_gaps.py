@@ -68,7 +68,7 @@ def test_gaussians_next_to_a_half_are_exact(sigma):
 
 def test_bits_beyond_a_row_follow_its_words():
     keys = [bytes([i]) * 32 for i in range(3)]
-    followed = source._Followed(keys, 4)
+    followed = source._Followed(keys.__getitem__, 4)
     for row in (0, 2):
         whole = np.empty(9, np.uint64)
         source._fill(whole, source._keystream(keys[row], bytes(16)))
@@ -76,3 +76,5 @@ def test_bits_beyond_a_row_follow_its_words():
         assert mine.words(2).tolist() == whole[4:6].tolist()
         assert followed.of(4 * row) is mine  # and goes on where it was
         assert mine.words(3).tolist() == whole[6:9].tolist()
+    later = source._Followed(keys.__getitem__, 4, first=1)  # of a part that begins with the second row
+    assert later.of(7).words(2).tolist() == source._Followed(keys.__getitem__, 4).of(8).words(2).tolist()

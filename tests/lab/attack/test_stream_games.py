@@ -106,7 +106,7 @@ def test_blocks_kept_because_of_examples_are_detected(monkeypatch):
 
     class ByExactSums(SparseJoint):
         def __call__(self, value: Any, *, rng: Any) -> Any:
-            told = np.union1d(self.known.kept_before, value.rows)
+            told = np.union1d(np.asarray(self.known.kept_before), value.rows)
             return SparseJoint(self.event, replace(self.known, kept_before=told))(value, rng=rng)
 
     policy, world = rt.ReleasedLabels(), World(game=SPARSE_BESIDE, labels=4_000)

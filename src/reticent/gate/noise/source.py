@@ -5,7 +5,8 @@ post-processing of the continuous Gaussian mechanism, and its calibration holds,
 
 Nothing is kept between draws: every call asks the operating system for a new key. So threads, forked children and
 restored snapshots of the process (a virtual machine, a container checkpoint) have no common state to repeat. Noise that
-is drawn again, of memory between tasks, has keys that its caller keeps (`rounded_gaussians`). What stays outside: an
+is drawn again, of memory between tasks, has keys that its caller keeps (`rounded_gaussians`, `rounded_words`). What
+stays outside: an
 operating system that repeats its own random numbers after it was restored (Linux 5.18 and later notices by VMGENID,
 where the hypervisor has it), and keys and noise in memory, which is neither locked nor wiped and may be swapped.
 """
@@ -52,8 +53,8 @@ class NoiseSource:
         test_restored_snapshots_draw_other_noise
       - A key of its own is used for one call and stored nowhere.           test_no_key_outlives_its_call
       - It cannot be copied or pickled: the same noise is never used twice.     test_source_cannot_be_copied
-      - Only `rounded_gaussians` draws noise again, that of the keys it is given: a row depends on its key alone.
-                                                                              test_keyed_noise_is_that_of_its_key
+      - Only `rounded_gaussians` and `rounded_words` draw noise again, that of the keys and words they are given: a row
+        depends on its key alone.     test_keyed_noise_is_that_of_its_key, test_noise_of_words_is_that_of_its_word
       - `rounded_gaussian` has exactly the distribution of round(N(0, sigma^2)).  test_rounded_gaussian_follows_its_pmf
       - It is a function of the random bits alone, whatever the error of float64.   test_same_integers_as_by_scipy
       - `coins` compare 256 bits with a probability given to 256 bits.   test_coins_are_exact_in_the_tail
@@ -211,10 +212,26 @@ class NoiseSource:
             words = np.empty((len(part), width), dtype=np.uint64)
             for row, key in zip(words, part, strict=True):
                 _fill(row, _keystream(key, bytes(16)))
-            sources = _Followed(part, width)
+            sources = _Followed(part.__getitem__, width)
             self._round(
                 words.reshape(-1).view(np.int64), float(sigma), out[start : start + at_once].reshape(-1), sources
             )
+        return out
+
+    def rounded_words(self, words: Words, sigma: float, more: Callable[[int], bytes]) -> Ints:
+        """Returns the rounded Gaussian of each uniform word, the same whenever the word and sigma are the same.
+
+        Args:
+            words: See `keys.words`.
+            sigma: Deviation of the noise.
+            more: From the place of a word to the key of what its draw needs beyond, as in `rounded_gaussians`: rarely.
+        """
+        _refuse_sigma(sigma)
+        out = np.empty(len(words), dtype=np.int64)
+        for start in range(0, len(words), _CHUNK):
+            part = words[start : start + _CHUNK]
+            sources = _Followed(more, 1, first=start)
+            self._round(part.view(np.int64), float(sigma), out[start : start + _CHUNK], sources)
         return out
 
     def _round(self, words: Ints, sigma: float, out: Ints, sources: "_Followed | None" = None) -> None:
@@ -270,8 +287,8 @@ class NoiseSource:
 class _Followed:
     """Sources that go on where the words of a row end, made when they are needed."""
 
-    def __init__(self, keys: Sequence[bytes], width: int) -> None:
-        self._keys, self._width = keys, width
+    def __init__(self, key_of: Callable[[int], bytes], width: int, *, first: int = 0) -> None:
+        self._key_of, self._width, self._first = key_of, width, first
         self._made: dict[int, NoiseSource] = {}
 
     def of(self, index: int) -> NoiseSource:
@@ -279,7 +296,7 @@ class _Followed:
         row = index // self._width
         if row not in self._made:
             source = self._made[row] = NoiseSource.from_os()
-            source._repeatable = _keystream(self._keys[row], bytes(16))
+            source._repeatable = _keystream(self._key_of(self._first + row), bytes(16))
             source.words(self._width)
         return self._made[row]
 

@@ -38,6 +38,12 @@ class Silent(NoiseSource):
         """Returns zeros."""
         return np.zeros((len(keys), width), dtype=np.int64)
 
+    def rounded_words(
+        self, words: npt.NDArray[np.uint64], sigma: float, more: Callable[[int], bytes]
+    ) -> npt.NDArray[np.int64]:
+        """Returns zeros."""
+        return np.zeros(len(words), dtype=np.int64)
+
     def coins(self, thresholds: Sequence[int]) -> npt.NDArray[np.bool_]:
         """Returns the likelier side of each coin."""
         return np.array([2 * t > 1 << 256 for t in thresholds], dtype=np.bool_)
