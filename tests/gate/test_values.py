@@ -21,6 +21,7 @@ VALUES = (
     sparse.Kept,
     sparse.SparseGaussian,
     sparse.Tail,
+    step.Directions,
     step.OuterProducts,
     step.Factors,
     step.Block,

@@ -8,7 +8,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.stats import norm
 
-from reticent.privacy import sampled
+from reticent.privacy import events, gaussian, pld, sampled
 
 CASES = [(0.74, 0.001, 2e-3), (1.84, 0.01, 1e-3), (7.57, 0.1, 3e-3), (0.5, 0.9, 0.05), (3.0, 0.5, 0.01)]
 
@@ -80,6 +80,15 @@ def test_losses_at_their_ends_and_beyond_are_numbers():
     assert sampled.removed(np.array([1.0]), 1.0, 1e-300).tolist() == [0.0]
 
 
+@pytest.mark.parametrize("side", [-math.inf, math.inf])
+def test_no_rounding_at_an_end_is_beyond_it(side):
+    """For some rates e^epsilon - 1 is below -rate in float64 at the last epsilon before the end."""
+    for rate in np.linspace(0.001, 0.999, 2_000).tolist():
+        end = np.array([math.nextafter(math.log1p(-rate), side)])
+        assert sampled.removed(end, 1.0, rate) == pytest.approx(rate, abs=1e-14)
+        assert sampled.added(-end, 1.0, rate) == pytest.approx(0.0, abs=1e-14)
+
+
 def test_masses_have_the_divergence_of_every_dot():
     deltas, width = np.array([0.5, 0.25, 0.1, 0.02]), math.log(2)  # convex in e^epsilon
     masses = sampled.connected(deltas, width)
@@ -142,6 +151,7 @@ def test_bounds_on_tails_are_chernoffs():
         )
         assert sign * end == math.ceil(best)
     assert sampled._reach(-2, masses, 3) == (-6, -3)
+    assert sampled._ORDERS[[0, 1, -1]].tolist() == [2.0**-10, 2.0**-9, 2.0**9]
 
 
 def test_infinite_losses_and_tails_add_up():
@@ -153,7 +163,27 @@ def test_infinite_losses_and_tails_add_up():
     assert sampled.TAIL == 1e-15
 
 
-def test_a_rate_next_to_nothing_has_a_grid_of_its_own():
-    for lower, masses, _ in parts(sampled.distribution(1.0, 1e-300, 3, 0.5)):
+@pytest.mark.parametrize("noise", [0.1, 1.0, 1e4])
+def test_a_rate_next_to_nothing_has_a_grid_of_two_points_or_more(noise):
+    for lower, masses, _ in parts(sampled.distribution(noise, 5e-324, 3, 0.5)):
         assert lower <= 0
         assert masses.sum() == pytest.approx(1.0)
+
+
+def test_it_is_composed_with_others():
+    loss = pld.compose(
+        frozenset(
+            [
+                pld.Part(events.DpSgd(noise_multiplier=2.0, rate=0.1, steps=10), 1),
+                pld.Part(events.Gaussian(noise_multiplier=4.0), 1),
+            ]
+        ),
+        pld.FINE,
+    )
+    alone = gaussian.delta(0.25, 0.5)
+    assert alone < loss.delta(0.5) < 4 * alone
+
+
+def test_full_batches_are_gaussians():
+    full = pld.Part(events.DpSgd(noise_multiplier=2.0, rate=1.0, steps=4), 1).distribution(0.01)
+    assert full.get_delta_for_epsilon(1.0) == pytest.approx(gaussian.delta(1.0, 1.0), rel=1e-3)
