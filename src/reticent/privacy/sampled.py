@@ -130,7 +130,10 @@ def _reach(lowest: int, masses: Floats, steps: int) -> tuple[int, int]:
 
     def end(side: int) -> int:
         moments = (float(masses @ np.exp(side * order * points)) for order in orders)
-        bounds = ((steps * math.log(moment) - math.log(TAIL / 2)) / order for order, moment in zip(orders, moments, strict=True))
-        return min(steps * int((side * points).max()), *map(math.ceil, bounds))
+        bounds = (
+            (steps * math.log(moment) - math.log(TAIL / 2)) / order
+            for order, moment in zip(orders, moments, strict=True)
+        )
+        return int(min(steps * (side * points).max(), *map(math.ceil, bounds)))
 
     return -end(-1), end(1)

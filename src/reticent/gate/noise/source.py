@@ -4,11 +4,12 @@ Rounded Gaussians: round(s + Z) = s + round(Z) for an integer s, so adding round
 post-processing of the continuous Gaussian mechanism, and its calibration holds, if round(Z) is sampled exactly.
 
 Nothing is kept between draws: every call asks the operating system for a new key, or for all its bits where they are
-few. A buffer of bits would be faster for small draws, and is left out: it would be a state. So threads, forked children and
-restored snapshots of the process (a virtual machine, a container checkpoint) have no common state to repeat. Noise that
-is drawn again, of memory between tasks, has keys that its caller keeps (`rounded_gaussians`). What stays outside: an
-operating system that repeats its own random numbers after it was restored (Linux 5.18 and later notices by VMGENID,
-where the hypervisor has it), and keys and noise in memory, which is neither locked nor wiped and may be swapped.
+few. (A buffer of bits would be faster for small draws. It is left out, since it would be a state.) So threads, forked
+children and restored snapshots of the process (a virtual machine, a container checkpoint) have no common state to
+repeat. Noise that is drawn again, of memory between tasks, has keys that its caller keeps (`rounded_gaussians`). What
+stays outside: an operating system that repeats its own random numbers after it was restored (Linux 5.18 and later
+notices by VMGENID, where the hypervisor has it), and keys and noise in memory, which is neither locked nor wiped and
+may be swapped.
 """
 
 import functools
@@ -48,8 +49,8 @@ class NoiseSource:
     """A stream of random bits and what is drawn from it.
 
     Guarantees:
-      - `from_os()` holds no state: each call has new bits, or a new key, of the operating system. No two threads, forked
-        children or restored snapshots share noise.
+      - `from_os()` holds no state: each call has new bits, or a new key, of the operating system. No two threads,
+        forked children or restored snapshots share noise.
         test_threads_share_a_source_without_sharing_noise, test_forked_child_draws_other_noise,
         test_restored_snapshots_draw_other_noise
       - A key of its own is used for one call and stored nowhere.           test_no_key_outlives_its_call
