@@ -121,10 +121,6 @@ class PartialSums:
     def __repr__(self) -> str:
         return "PartialSums(<sensitive>)"
 
-    def __getstate__(self) -> dict[str, object]:
-        """What another process sends back: sums and counts, to be merged; what looked labels up stays there."""
-        return vars(self) | {"_space": LabelSpace(()), "_entries": None, "_looked_up": {}}
-
     def add(self, features: Features, labels: Coded, rows: Ints | None = None) -> None:
         """Adds examples; what cannot be a label is dropped silently.
 
@@ -263,10 +259,10 @@ class Block:
         self._make_room(max(self._sums.shape[1], other._sums.shape[1]))
         self._sums += self._recent
         self._recent[:] = 0  # it begins anew: where it ends hangs on the counts
-        self.counts[at] += other.counts[: len(at)]  # there may be room for more
+        self.counts[at] += other.counts
         if self.keeps and other._sums.size:
-            self._sums[at] += other._sums[: len(at)]
-            self._sums[at] += other._recent[: len(at)]
+            self._sums[at] += other._sums
+            self._sums[at] += other._recent
 
     def _make_room(self, width: int) -> None:
         """Makes arrays long enough for the labels met so far, or gives them up where these are too many."""
