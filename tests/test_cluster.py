@@ -104,7 +104,7 @@ def parts(n: int = 6) -> list[np.ndarray[Any, Any]]:
 
 
 def total(engine: Ray, work: Any, given: Any) -> list[int]:
-    return sum(result for result, _ in engine.map(work, given)).tolist()  # type: ignore[attr-defined, no-any-return]
+    return sum(result for result, _ in engine.map(work, given)).tolist()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
@@ -159,7 +159,7 @@ def test_workers_say_nothing(cluster, capfd, caplog, error):
     assert "SECRET" not in "".join(capfd.readouterr()) + caplog.text
     import ray
 
-    logs = Path(ray._private.worker._global_node.get_logs_dir_path())  # type: ignore[attr-defined]
+    logs = Path(ray._private.worker._global_node.get_logs_dir_path())
     files = [file for file in logs.rglob("*") if file.is_file()]
     assert any(file.name.startswith("worker-") for file in files)
     assert [file.name for file in files if b"SECRET" in file.read_bytes()] == []

@@ -87,7 +87,7 @@ def spelled(label: object, known: Container[Label]) -> Label | None:
 class Spellings(dict[object, "Label | None"]):
     """Labels as they are known, each of a plain type looked up once, however many examples have it.
 
-    >>> Spellings({"101", 7}).of([101, "7", None, 8])
+    >>> list(map(Spellings({"101", 7}).one, [101, "7", None, 8]))
     ['101', 7, None, 8]
     """
 
@@ -99,9 +99,9 @@ class Spellings(dict[object, "Label | None"]):
         found = self[label] = spelled(label, self._known)
         return found
 
-    def of(self, labels: Iterable[object]) -> "list[Label | None]":
-        """Returns all labels in their spelling; only types whose equal values are one label are looked up."""
-        return [self[x] if type(x) is str or type(x) is int else spelled(x, self._known) for x in labels]
+    def one(self, label: object) -> Label | None:
+        """Returns a label in its spelling; only types whose equal values are one label are looked up."""
+        return self[label] if type(label) is str or type(label) is int else spelled(label, self._known)
 
 
 def is_number_or_its_text(label: Label) -> bool:

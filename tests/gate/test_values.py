@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import reticent.gate
-from reticent.gate import epochs, grid, label_sums, mechanisms, remembered, sparse, step, vault
+from reticent.gate import epochs, grid, label_sums, mechanisms, remembered, sparse, sparse_joint, step, vault
 from tests.frozen import dataclasses_of
 
 VALUES = (
@@ -21,6 +21,9 @@ VALUES = (
     sparse.Kept,
     sparse.SparseGaussian,
     sparse.Tail,
+    sparse_joint.SparseJointSums,
+    sparse_joint.SparseNoisySums,
+    sparse_joint.SparseJoint,
     step.OuterProducts,
     step.Factors,
     step.Block,

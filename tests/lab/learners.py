@@ -6,8 +6,6 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from reticent.gate.gate import Gate
 from reticent.labels import LabelSpace
 from reticent.policies import PublicLabels
@@ -15,6 +13,7 @@ from reticent.privacy import events
 from reticent.released.release import Release
 from reticent.sensitive.learners import Cosine
 from reticent.sensitive.learners.cosine import noisy_sums
+from reticent.sensitive.learners.seen import seen
 from reticent.sensitive.task import Task
 
 mine = Cosine()
@@ -75,4 +74,4 @@ class Guesses(Cosine):
         gaussian = PublicLabels(names).sums(gate.budget)
         task = gate.admit(task)
         permit = gate.spend(gaussian, task=task.name)
-        return noisy_sums(np.asarray(task.inputs), task.labels, known, new, gaussian, permit)
+        return noisy_sums(seen(task, None, ()), known, new, gaussian, permit)

@@ -230,6 +230,28 @@ def test_empty_labels_of_large_spaces_may_not_win():
     assert by_evidence(Blocks(sums, np.full((len(sums), 1), NOISE), len(sums))).any(axis=1).all()
 
 
+def test_labels_that_counts_released_are_not_empty():
+    """As weak as pure noise: such a label may win where its count says that it is there, others may not."""
+    draw, weak = np.random.default_rng(), 510
+    blocks, _ = stream(np.full((LABELS, 1), 80.0), draw)
+    sums = np.concatenate([blocks.sums, draw.normal(0, NOISE, (weak, 1, WIDTH))])
+    noise, present = np.full((LABELS + weak, 1), NOISE), np.arange(LABELS + weak) >= LABELS + 500
+    won = by_evidence(Blocks(sums, noise, 100_000, present=present)).any(axis=1)
+    assert won[:LABELS].all()
+    assert won[LABELS:-10].mean() < 0.5
+    assert won[-10:].all()
+    assert not by_evidence(Blocks(sums, noise, 100_000)).any(axis=1)[-10:].all()
+
+
+def test_how_common_empty_labels_are_is_learned_from_those_that_may_be():
+    """Ten labels beyond doubt, and ninety without blocks: nine in ten of those that may be empty are."""
+    draw = np.random.default_rng()
+    blocks, _ = stream(np.full((20, 1), 500.0), draw)
+    for present, expected in ((None, 90 / 110), (np.arange(20) < 10, 90 / 100)):
+        found = evidence._Estimate(Blocks(blocks.sums[:20], blocks.noise[:20], 110, present=present))
+        assert found._prior.empty == pytest.approx(expected, abs=0.01)
+
+
 @pytest.mark.slow
 def test_a_thousand_tasks_take_little_time():
     """As a ratio: ten times the tasks take less than thirty times as long, a bound on the order of growth."""

@@ -1,5 +1,6 @@
 """Labels of huge spaces that keep their blocks: which ones, how many, and for how long."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from reticent.released import denoise
 from reticent.released import standing as module
 from reticent.released.common import common_direction
 from reticent.released.release import Release
-from reticent.released.standing import ALL_KEPT, STANDING, standing
+from reticent.released.standing import ALL_KEPT, STANDING, counted_rows, live_rows, standing
 from reticent.released.sums import Sums
 
 WIDTH, NOISE = 12, 2.0
@@ -118,6 +119,24 @@ def test_releases_of_huge_spaces_are_bounded():
     assert 200 < sizes[0] < 400
     assert all(size < STANDING + 400 for size in sizes)
     assert sizes[-1] > STANDING
+
+
+def named(made: Release, *labels: str, parameters: bool = True) -> Release:
+    space = LabelSpace(labels)
+    return dataclasses.replace(made, labels=space, parameters=made.parameters if parameters else {})
+
+
+def test_released_labels_are_never_given_up():
+    """A block as weak as noise, among thousands that are stronger; declared public, it is given up."""
+    space = LabelSpace((*(f"c{i}" for i in range(6_000)), "declared", "second", "first"))
+    weak, others = np.full((2, WIDTH), 0.1), of_noise(np.arange(10, 6_000))
+    releases = [named(others, "declared", parameters=False), named(release([6_001, 6_002], weak), "second", "first")]
+    assert counted_rows(releases, space).tolist() == [6_001, 6_002]
+    assert counted_rows([releases[0]], space).tolist() == counted_rows([], space).tolist() == []
+    live = live_rows([*releases, others], space)
+    assert live.tolist() == [*standing([*releases, others], len(space)).tolist(), 6_001, 6_002]
+    assert live.dtype == np.int64
+    assert 6_001 not in live_rows([named(releases[1], "declared"), others], space)
 
 
 def test_labels_that_do_not_stand_cannot_win_and_cost_nothing():

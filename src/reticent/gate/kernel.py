@@ -47,10 +47,7 @@ def squared_length(row: npt.NDArray[Any]) -> float:
 
 
 @compiled(
-    *(
-        types.float64(given(kind, 1), types.float64, types.int32[::1])
-        for kind in (types.float32, types.float64)
-    ),
+    *(types.float64(given(kind, 1), types.float64, types.int32[::1]) for kind in (types.float32, types.float64)),
     fastmath=_IN_ANY_ORDER,
 )
 def snap(row: npt.NDArray[Any], factor: float, whole: npt.NDArray[np.int32]) -> float:

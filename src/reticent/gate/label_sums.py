@@ -107,12 +107,19 @@ class PartialSums:
         weight: c^2 of known labels: their rows are scaled by sqrt(1 - c^2).
         unknown: c^2 of all other labels; None drops them.
         vectors: For how many unknown labels sums are kept.
+        name: From what the data has to the label that it counts for; None drops it.
     """
 
     def __init__(
-        self, known: LabelSpace, *, weight: float = 0.0, unknown: float | None = None, vectors: float = 0
+        self,
+        known: LabelSpace,
+        *,
+        weight: float = 0.0,
+        unknown: float | None = None,
+        vectors: float = 0,
+        name: Callable[[object], Label | None] = canonical,
     ) -> None:
-        self._space, self._weight, self._unknown = known, weight, unknown
+        self._space, self._weight, self._unknown, self._name = known, weight, unknown, name
         self._of_known, self._of_others = Block(), Block(most=vectors)
         self._entries: list[object] | None = None
         self._places = np.zeros(0, np.int64)
@@ -120,6 +127,22 @@ class PartialSums:
 
     def __repr__(self) -> str:
         return "PartialSums(<sensitive>)"
+
+    @classmethod
+    def of(cls, known: "Block", others: "Block") -> "PartialSums":
+        """Returns what can be merged into the sums of a task: what somebody else has added up."""
+        partial = cls.__new__(cls)
+        partial._of_known, partial._of_others = known, others
+        return partial
+
+    @property
+    def blocks(self) -> "tuple[Block, Block]":
+        """Sums of known labels, and of others."""
+        return self._of_known, self._of_others
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is merged is all that a worker sends back."""
+        return {"_of_known": self._of_known, "_of_others": self._of_others}
 
     def add(self, features: Features, labels: Coded, rows: Ints | None = None) -> None:
         """Adds examples; what cannot be a label is dropped silently.
@@ -158,17 +181,19 @@ class PartialSums:
         rows = np.array([self._space.row(label) for label in labels], dtype=np.int64)
         return rows, self._of_known.sums(labels, width)
 
-    def result(self, width: int, again: Callable[[Sequence[Label]], Ints]) -> LabelSums:
+    def result(self, width: int, again: Callable[[Sequence[Label]], Ints], *, dense: bool = True) -> LabelSums:
         """Returns the sums of all parts.
 
         Args:
             width: Of features.
             again: From some of the unknown labels to their sums, in a second pass; asked only where they were not kept.
+            dense: Whether each known label has a row; else only those that were `found`.
         """
         unknown, block = in_public_order(self._of_others.found), self._of_others
         counts = block.counts[[block.places[label] for label in unknown]] if unknown else np.zeros(0, np.int64)
         vectors = block.sums(unknown, width) if block.keeps else _SumsOfSome(unknown, again)
-        return LabelSums(self.known(width), unknown, counts, vectors, self._unknown or 0.0)
+        known = self.known(width) if dense else self.found(width)[1]
+        return LabelSums(known, unknown, counts, vectors, self._unknown or 0.0)
 
     def _found(self, labels: Coded) -> Ints:
         """Returns where each label is added up: its place among known ones, -2 minus that among others, -1 nowhere."""
@@ -183,7 +208,7 @@ class PartialSums:
         plain = type(entry) is str or type(entry) is int
         place = self._looked_up.get(entry) if plain else None
         if place is None:
-            name = canonical(entry)
+            name = self._name(entry)
             if name is None:
                 place = -1
             elif self._space.row(name) >= 0:
@@ -207,6 +232,30 @@ class Block:
         self.counts = np.zeros(0, np.int64)
         self.keeps, self._most = most > 0, most
         self._recent, self._sums = np.zeros((0, 0), np.int32), np.zeros((0, 0), np.int64)
+
+    @classmethod
+    def of(cls, labels: Sequence[Label], counts: Ints, sums: Ints | None) -> "Block":
+        """Returns the block of labels, each of which may come more than once; without sums, it keeps none.
+
+        Args:
+            labels: One for each row.
+            counts: Of their examples.
+            sums: Shape (labels, K).
+        """
+        block = cls(most=0 if sums is None else math.inf)
+        at = np.array([block.place(label) for label in labels], dtype=np.int64)
+        block._make_room(0 if sums is None else sums.shape[1])
+        np.add.at(block.counts, at, counts)
+        if sums is not None:
+            np.add.at(block._sums, at, sums)
+        return block
+
+    def rows(self) -> tuple[list[Label], Ints, Ints | None]:
+        """Returns labels, counts and sums, as `of` takes them."""
+        labels, size = list(self.places), len(self.places)
+        counts = np.zeros(size, np.int64)
+        counts[: len(self.counts)] = self.counts[:size]
+        return labels, counts, self.sums(labels, self._sums.shape[1]) if self.keeps else None
 
     @property
     def found(self) -> list[Label]:
@@ -255,14 +304,15 @@ class Block:
     def merge(self, other: "Block") -> None:
         """Adds the sums and counts of another block, label by label."""
         self.keeps = self.keeps and other.keeps
-        at = np.array([self.place(label) for label in other.places], dtype=np.int64)[: len(other.counts)]
+        at = np.array([self.place(label) for label in other.places], dtype=np.int64)
         self._make_room(max(self._sums.shape[1], other._sums.shape[1]))
         self._sums += self._recent
         self._recent[:] = 0  # it begins anew: where it ends hangs on the counts
-        self.counts[at] += other.counts
+        at = at[: len(other.counts)]
+        self.counts[at] += other.counts[: len(at)]
         if self.keeps and other._sums.size:
-            self._sums[at] += other._sums
-            self._sums[at] += other._recent
+            self._sums[at] += other._sums[: len(at)]
+            self._sums[at] += other._recent[: len(at)]
 
     def _make_room(self, width: int) -> None:
         """Makes arrays long enough for the labels met so far, or gives them up where these are too many."""

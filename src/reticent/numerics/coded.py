@@ -54,7 +54,7 @@ class Coded:
         column = cells if isinstance(cells, list) else list(cells)
         kinds = set(map(type, column))
         if len(kinds) == 1 and kinds <= _NEVER_NAN:
-            table: dict[Any, int] = dict(zip(dict.fromkeys(column), itertools.count()))
+            table: dict[Any, int] = dict(zip(dict.fromkeys(column), itertools.count(), strict=False))
             return cls(np.fromiter(map(table.__getitem__, column), np.int64, len(column)), list(table))
         entries: list[object] = []
         tables: dict[type, dict[Any, int]] = {kind: {} for kind in kinds & _PLAIN}
@@ -102,6 +102,8 @@ class Coded:
     def joined(cls, columns: "Sequence[Coded]") -> "Coded":
         """Returns columns one after another; an entry that several have stands there for each of them."""
         starts = itertools.accumulate((len(column.entries) for column in columns), initial=0)
-        codes = [np.where(column.codes < 0, -1, column.codes + start) for column, start in zip(columns, starts)]
+        codes = [
+            np.where(column.codes < 0, -1, column.codes + start) for column, start in zip(columns, starts, strict=False)
+        ]
         entries = [entry for column in columns for entry in column.entries]
         return cls(np.concatenate([*codes, np.zeros(0, np.int64)]), entries)

@@ -1,106 +1,67 @@
-"""Blocks of lines as examples. What becomes of a line depends on that line alone, whichever way it is read."""
+"""Blocks of lines as examples. What becomes of a line depends on that line alone, whichever way it is read.
 
-import csv
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+Guarantees:
+  - Plain lines that are read together, and any line by itself, give the same bits.   test_bulk_is_line_by_line
+  - No line changes what another one is.                   test_one_line_does_not_change_another
+"""
+
+from itertools import compress
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from reticent.numerics.coded import Coded
+from reticent.readers import csv_bulk
+from reticent.readers.csv_cells import Layout, Rows, one_by_one, readable
 from reticent.readers.csv_lines import is_blank
-from reticent.readers.examples import Columns, Examples
-from reticent.readers.limits import LONGEST_LINE
+from reticent.readers.examples import Examples
 from reticent.readers.sources import named
 
-
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """What the first line of a file says; all public.
-
-    Args:
-        columns: Which columns are what.
-        folder: Where paths of images start.
-        labelled: Whether lines that do not parse are left out; else each is a row of missing values.
-        width: How many cells a line has.
-        places: Where the wanted columns are.
-    """
-
-    columns: Columns
-    folder: Path
-    labelled: bool
-    width: int
-    places: tuple[int, ...]
+Places = npt.NDArray[np.int64]
 
 
 def examples_of(block: bytes | None, layout: Layout) -> Examples:
     """Returns the examples of some lines; None is a line that was too long to be read."""
-    rows = [None] if block is None else (row_of(line, layout) for line in _lines(block))
-    missing = (None,) * len(layout.places)
-    kept = [missing if row is None else row for row in rows if row is not None or not layout.labelled]
-    cells = {name: [row[i] for row in kept] for i, name in enumerate(layout.columns.wanted)}
+    rows = one_by_one([None], layout)[0] if block is None else _rows(block, layout)
     columns = layout.columns
     if columns.features:
-        numbers = [[number(cell) for cell in cells[name]] for name in columns.features]
-        inputs: Any = named(np.ascontiguousarray(np.array(numbers, dtype=np.float64).T), columns.features)
+        inputs: Any = named(rows.features, columns.features)
     elif columns.image:
-        inputs = [None if name is None else layout.folder / name for name in cells[columns.image]]
+        inputs = rows.texts[columns.image].mapped(lambda name: layout.folder / str(name)).cells()
     else:
-        inputs = [readable(cell) for cell in cells[columns.text or ""]]
+        inputs = rows.texts[columns.text or ""].mapped(lambda text: readable(str(text))).cells()
     return Examples(
         inputs,
-        Coded.of(cells[columns.label]) if columns.label else None,
-        Coded.of(cells[columns.person]) if columns.person else None,
-        {name: cells[name] for name in columns.keep},
+        rows.texts[columns.label] if columns.label else None,
+        rows.texts[columns.person] if columns.person else None,
+        {name: rows.texts[name].cells() for name in columns.keep},
     )
 
 
-def row_of(line: bytes, layout: Layout) -> Sequence[str] | None:
-    """Returns the wanted cells of a line; None where it does not parse."""
-    row = fields(line) if len(line) <= LONGEST_LINE else ()
-    return [row[i] for i in layout.places] if len(row) == layout.width else None
+def _rows(block: bytes, layout: Layout) -> Rows:
+    """Returns the rows of a block in their order: of plain lines at once, of all others one by one."""
+    starts, ends = _lines(block)
+    plain = csv_bulk.plain_lines(block, starts, ends, layout.width)
+    if len(plain) and plain.all() and b"\r" not in block:
+        return csv_bulk.at_once(block, layout)
+    lines = [block[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    others = [place for place in np.flatnonzero(~plain).tolist() if not is_blank(lines[place])]
+    alone, parsed = one_by_one((lines[place] for place in others), layout)
+    if not plain.any():
+        return alone
+    together = csv_bulk.at_once(b"\n".join(compress(lines, plain)), layout)
+    order = np.argsort(np.concatenate([np.flatnonzero(plain), np.array(others, dtype=np.int64)[parsed]]))
+    texts = {name: Coded.joined([together.texts[name], alone.texts[name]]).taken(order) for name in layout.texts}
+    return Rows(np.concatenate([together.features, alone.features])[order], texts)
 
 
-def fields(line: bytes) -> list[str]:
-    """Returns all cells of a line; none where it does not parse.
-
-    >>> fields(b'1,"a, b"')
-    ['1', 'a, b']
-    """
-    try:
-        return next(csv.reader([line.decode("utf-8", "surrogateescape")]), [])
-    except csv.Error:
-        return []
-
-
-def number(cell: object) -> float:
-    """Returns a cell as a number; NaN where it is none.
-
-    >>> number("1e3"), number("one")
-    (1000.0, nan)
-    """
-    try:
-        return float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return float("nan")
-
-
-def readable(cell: str | None) -> str | None:
-    r"""Returns a text with marks in place of bytes that are not UTF-8.
-
-    >>> readable("caf\udce9") == "caf\ufffd"
-    True
-    """
-    if cell is not None and undecodable(cell):
-        return cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return cell
-
-
-def undecodable(cell: str) -> bool:
-    """Returns whether a text holds bytes that are not UTF-8."""
-    return not cell.isascii() and any("\udc80" <= c <= "\udcff" for c in cell)
-
-
-def _lines(block: bytes) -> Iterator[bytes]:
-    return (line for line in block.replace(b"\r", b"\n").split(b"\n") if not is_blank(line))
+def _lines(block: bytes) -> tuple[Places, Places]:
+    """Returns where the lines begin and end that are not empty."""
+    content = np.frombuffer(block, np.uint8)
+    is_end = content == ord("\n")
+    if b"\r" in block:
+        is_end |= content == ord("\r")
+    ends = np.append(np.flatnonzero(is_end), len(block))
+    starts = np.append(0, ends[:-1] + 1)
+    return starts[starts < ends], ends[starts < ends]

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reticent import errors
-from reticent.readers.csv_blocks import Layout, examples_of, fields, undecodable
+from reticent.readers.csv_blocks import examples_of
+from reticent.readers.csv_cells import Layout, fields, undecodable
 from reticent.readers.csv_lines import blocks, chunks, first_line
 from reticent.readers.examples import Columns, Examples, refuse_missing
 from reticent.readers.sources import PART, Held, Source, joined
@@ -105,7 +106,7 @@ def _layout(path: Path, columns: Columns, labelled: bool, file: BinaryIO) -> tup
         raise errors.InvalidValue(f"The first line of {path.name} is not UTF-8. Save the file as UTF-8.")
     _refuse_other_formats(path, columns, header)
     refuse_missing(path, columns.wanted, header, shown=False)  # without a header the first line is an example
-    places = tuple(header.index(name) for name in columns.wanted)
+    places = {name: header.index(name) for name in columns.wanted}
     layout = Layout(columns=columns, folder=path.parent, labelled=labelled, width=len(header), places=places)
     return layout, start, ahead
 

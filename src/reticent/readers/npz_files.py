@@ -1,13 +1,12 @@
-"""NPZ: arrays that numpy stored, never pickled objects. They are read in ranges of rows, compressed or not."""
+"""NPZ: arrays that numpy stored, never pickled objects. They are read some rows at a time, compressed or not."""
 
 import math
-import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,26 +18,24 @@ from reticent import errors
 from reticent.numerics.coded import Coded
 from reticent.readers.examples import Columns, Examples, refuse_missing, refuse_type
 from reticent.readers.limits import refuse_too_large
-from reticent.readers.sources import BATCH, PART, Source, guarded
+from reticent.readers.sources import BATCH, Source, guarded
 
 _RATIO = 1032  # no deflated byte becomes more
 _METHODS = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: _RATIO}  # the two that numpy writes
 _ROW = 64  # bytes that a row takes at least, once its label is an object of Python
 _MOST = 1 << 16  # rows of a batch
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-_LOCAL = struct.Struct("<4s22xHH")  # of a member: its signature, and how long its name and its extra field are
 
 
 @dataclass(frozen=True)
 class _Array:
-    """What a member of an archive declares: where its numbers begin, unless they are compressed, and what they are."""
+    """What a member of an archive declares: its numbers, and after how many bytes they begin."""
 
     member: str
     shape: tuple[int, ...]
     kind: np.dtype[Any]
     fortran: bool
     header: int
-    begins: int | None
 
     @property
     def row(self) -> int:
@@ -56,7 +53,6 @@ class NpzSource:
         labels: That of labels.
         persons: That of ids.
         kept: Those that are carried along.
-        rows: The range that is read.
     """
 
     path: Path
@@ -64,7 +60,6 @@ class NpzSource:
     labels: _Array | None
     persons: _Array | None
     kept: tuple[tuple[str, _Array], ...]
-    rows: tuple[int, int]
 
     def __repr__(self) -> str:
         return f"NpzSource({self.path.name})"
@@ -87,41 +82,35 @@ class NpzSource:
     @property
     def size(self) -> int:
         """Bytes that all of it takes in memory at least."""
-        rows = self.rows[1] - self.rows[0]
-        return sum(max(array.row, _ROW) for array in self._arrays()) * rows
+        return sum(max(array.row, _ROW) for array in self._arrays()) * self.inputs.shape[0]
 
     def __iter__(self) -> Iterator[Examples]:
         """Reads the examples in batches."""
         return guarded(self._batches(), _unreadable(self.path))
 
     def parts(self) -> list[Source]:
-        """Returns ranges of rows; of compressed arrays all rows at once, as they can only be read from the start."""
-        first, last = self.rows
-        if any(array.begins is None or array.fortran for array in self._arrays()):
-            return [self]
-        step = max(PART // max(self.inputs.row, 1), 1)
-        ranges = [(start, min(start + step, last)) for start in range(first, last, step)]
-        return [replace(self, rows=rows) for rows in ranges or [self.rows]]
+        """Returns itself alone: the checksum of an archive is known when all of it was read."""
+        return [self]
 
     def _arrays(self) -> list[_Array]:
-        named = [array for _, array in self.kept]
-        return [array for array in (self.inputs, self.labels, self.persons, *named) if array is not None]
+        kept = (array for _, array in self.kept)
+        return [array for array in (self.inputs, self.labels, self.persons, *kept) if array is not None]
 
     def _batches(self) -> Iterator[Examples]:
-        first, last = self.rows
-        step = min(max(BATCH // max(self.inputs.row, 1), 1), _MOST)
+        last = self.inputs.shape[0]
+        step = min(max(BATCH // sum(max(array.row, 1) for array in self._arrays()), 1), _MOST)
         with ExitStack() as stack:
-            opened = partial(_rows, stack, self.path, self.rows[0])
+            opened = partial(_rows, stack, self.path)
             x = opened(self.inputs)
             y = None if self.labels is None else opened(self.labels)
             persons = None if self.persons is None else opened(self.persons)
             kept = {name: opened(array) for name, array in self.kept}
-            for start in range(first, max(last, first + 1), step):
+            for start in range(0, max(last, 1), step):
                 rows = min(step, last - start)
                 yield Examples(
                     x(rows),
                     None if y is None else Coded.of(_cells(y(rows))),
-                    None if persons is None else Coded.of(_cells(persons(rows))),
+                    None if persons is None else Coded.of(_ids(persons(rows))),
                     {name: _cells(more(rows)) for name, more in kept.items()},
                 )
 
@@ -157,7 +146,7 @@ def open_npz(path: Path, columns: Columns, *, labelled: bool) -> NpzSource:
     for name, array in kept:
         if array.shape != x.shape[:1]:
             raise errors.InvalidValue(f"Expected one value for each row in array {name!r} of {path.name}.")
-    return NpzSource(path, x, y, persons, kept, (0, x.shape[0]))
+    return NpzSource(path, x, y, persons, kept)
 
 
 def _declared(path: Path, archive: zipfile.ZipFile, name: str, kinds: str, expected: str) -> _Array:
@@ -166,9 +155,8 @@ def _declared(path: Path, archive: zipfile.ZipFile, name: str, kinds: str, expec
     info = archive.getinfo(stored)
     with archive.open(info) as file:
         shape, fortran, kind = _HEADERS[npy.read_magic(file)](file)
-        header = file.tell()
-    array = _Array(stored, shape, kind, fortran and len(shape) > 1, header, _begins(path, info, header))
-    size = info.file_size - header
+        array = _Array(stored, shape, kind, fortran and len(shape) > 1, file.tell())
+    size = info.file_size - array.header
     if kind.hasobject or not kind.itemsize or not shape or size != math.prod(shape) * kind.itemsize:
         raise ValueError("no plain array")
     if info.file_size > info.compress_size * _METHODS[info.compress_type] + _RATIO:
@@ -179,37 +167,16 @@ def _declared(path: Path, archive: zipfile.ZipFile, name: str, kinds: str, expec
     return array
 
 
-def _begins(path: Path, info: zipfile.ZipInfo, header: int) -> int | None:
-    """Returns where the numbers of an array begin in the file; None where they are compressed."""
-    if info.compress_type != zipfile.ZIP_STORED:
-        return None
-    with path.open("rb") as file:
-        file.seek(info.header_offset)
-        _, name, extra = _LOCAL.unpack(file.read(_LOCAL.size))
-    return int(info.header_offset + _LOCAL.size + name + extra + header)
-
-
-def _rows(stack: ExitStack, path: Path, first: int, array: _Array) -> Any:
+def _rows(stack: ExitStack, path: Path, array: _Array) -> Callable[[int], npt.NDArray[Any]]:
     """Returns a function that reads so many more rows of an array, from the first one on."""
     if array.fortran:
         with zipfile.ZipFile(path) as archive, archive.open(array.member) as file:
-            return _taken(npy.read_array(file, allow_pickle=False))
-    if array.begins is not None:
-        plain = stack.enter_context(path.open("rb"))
-        plain.seek(array.begins + first * array.row)
-        return partial(_read, plain, array)
+            whole = npy.read_array(file, allow_pickle=False)
+        places = iter(range(len(whole)))
+        return lambda rows: whole[list(islice(places, rows))]
     member = stack.enter_context(stack.enter_context(zipfile.ZipFile(path)).open(array.member))
     member.read(array.header)
     return partial(_read, member, array)
-
-
-def _taken(whole: npt.NDArray[Any]) -> Any:
-    places = count(0)
-
-    def more(rows: int) -> npt.NDArray[Any]:
-        return whole[[next(places) for _ in range(rows)]]
-
-    return more
 
 
 def _read(file: IO[bytes], array: _Array, rows: int) -> npt.NDArray[Any]:
@@ -219,9 +186,24 @@ def _read(file: IO[bytes], array: _Array, rows: int) -> npt.NDArray[Any]:
     return np.frombuffer(content, array.kind).reshape(rows, *array.shape[1:])
 
 
+def _ids(array: npt.NDArray[Any]) -> list[object]:
+    """Returns cells as Python objects; dates as numpy's: as numbers, missing ones would be one person."""
+    return list(array) if array.dtype.kind == "M" else _cells(array)
+
+
 def _cells(array: npt.NDArray[Any]) -> list[object]:
-    """Returns cells as Python objects; dates as numpy's, which may be missing."""
-    return list(array) if array.dtype.kind == "M" else array.tolist()
+    """Returns cells as Python objects, None where a text is none."""
+    try:
+        return list(array.tolist())
+    except Exception:  # of letters beyond Unicode: it must be found out which
+        return [_cell(array, place) for place in range(len(array))]
+
+
+def _cell(array: npt.NDArray[Any], place: int) -> object:
+    try:
+        return array[place].item()  # type: ignore[no-any-return]
+    except Exception:
+        return None
 
 
 def _unreadable(path: Path) -> str:

@@ -49,29 +49,35 @@ def coded(column: Any) -> Coded:
         return Coded(np.full(len(column), -1), [])
     if hasattr(column, "dictionary"):
         found = column.indices.dictionary_encode()
-        entries = _objects(column.dictionary.take(found.dictionary))
+        entries, plain = _objects(column.dictionary.take(found.dictionary))
     elif hasattr(column, "storage"):
         found = column.storage.dictionary_encode()
-        entries = _objects(type(column).from_storage(column.type, found.dictionary))
+        entries, plain = _objects(type(column).from_storage(column.type, found.dictionary))
     else:
         found = column.dictionary_encode()
-        entries = _objects(found.dictionary)
+        entries, plain = _objects(found.dictionary)
     codes = found.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    missing = np.array([entry is None or entry != entry for entry in entries] + [True], dtype=bool)
-    return Coded(np.where(missing[codes], -1, codes), entries)
+    return Coded(codes, entries) if plain else Coded(_without(codes, entries), entries)
 
 
-def _objects(column: Any) -> list[object]:
-    """Returns cells as Python objects: at once where all can be read, else one by one."""
+def _objects(column: Any) -> tuple[list[object], bool]:
+    """Returns cells as Python objects, and whether none is missing; at once where all can be read, else one by one."""
     from pyarrow import compute, types
 
-    kind = column.type
+    whole = column.null_count == 0
+    if whole and types.is_integer(column.type):
+        return column.to_numpy().tolist(), True
     with suppress(Exception):  # pyarrow does not say what it raises for a text that is not UTF-8
-        if types.is_integer(kind) or types.is_float64(kind):
-            return column.to_numpy().tolist()
-        if parquet_types.is_text(kind) and (compute.max(compute.binary_length(column)).as_py() or 0) <= LONGEST_CELL:
-            return column.to_numpy(zero_copy_only=False).tolist()
-    return [_value(cell) for cell in column]
+        longest = compute.max(compute.binary_length(column)).as_py() if parquet_types.is_text(column.type) else None
+        if whole and longest is not None and longest <= LONGEST_CELL:
+            return column.to_numpy(zero_copy_only=False).tolist(), True
+    return [_value(cell) for cell in column], False
+
+
+def _without(codes: npt.NDArray[np.int64], entries: Sequence[object]) -> npt.NDArray[np.int64]:
+    """Returns codes with -1 in place of entries that are None or NaN."""
+    missing = np.array([*(entry is None or entry != entry for entry in entries), True])
+    return np.where(missing[codes], -1, codes)
 
 
 def _value(cell: Any) -> object:

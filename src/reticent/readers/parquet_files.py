@@ -87,7 +87,7 @@ class ParquetSource:
             raise errors.InvalidValue(_unreadable(self.path)) from None
 
     def _batches(self) -> Iterator[Examples]:
-        wanted = list(self.columns.wanted)
+        wanted, folder, found = list(self.columns.wanted), self.path.parent, False
         with self._opened() as file:
             if _kinds(file.schema_arrow, self.columns) != self.kinds:
                 raise errors.InvalidValue(f"{self.path.name} has another schema than when it was opened.")
@@ -97,8 +97,10 @@ class ParquetSource:
                 row = told.total_byte_size // max(told.num_rows, 1)
                 rows = min(max(BATCH // max(row, 1), 1), _MOST)
                 for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=wanted):
-                    yield parquet_cells.examples_of(batch, self.columns, self.path.parent)
-            yield parquet_cells.examples_of(parquet_cells.empty(file.schema_arrow, wanted), self.columns, self.path)
+                    yield parquet_cells.examples_of(batch, self.columns, folder)
+                    found = True
+            if not found:
+                yield parquet_cells.examples_of(parquet_cells.empty(file.schema_arrow, wanted), self.columns, folder)
 
 
 def open_parquet(path: Path, columns: Columns, *, labelled: bool) -> ParquetSource:
@@ -143,7 +145,11 @@ def library() -> Any:
 
 
 def _kinds(schema: Any, columns: Columns) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, parquet_types.plain(schema.field(name).type)) for name in columns.wanted)
+    """Returns the types of the wanted columns; all that hold texts are one, as pyarrow may read one as another."""
+    import pyarrow
+
+    kinds = ((name, parquet_types.plain(schema.field(name).type)) for name in columns.wanted)
+    return tuple((name, pyarrow.string() if parquet_types.is_text(kind) else kind) for name, kind in kinds)
 
 
 def _sizes(metadata: Any) -> list[int]:

@@ -38,6 +38,7 @@ class Blocks:
         centres: What was taken off the features of each task, shape (tasks, width); None for nothing.
         mixing: How examples of earlier tasks enter a task's sums, shape (tasks, tasks); None for not at all.
         weights: Of an example of a label in a task, shape (labels, tasks); None for 1.
+        present: Which labels are sure to have examples, since their counts released them; None for no label.
     """
 
     sums: Floats
@@ -47,6 +48,7 @@ class Blocks:
     centres: Floats | None = None
     mixing: npt.NDArray[np.float64] | None = None
     weights: npt.NDArray[np.float64] | None = None
+    present: npt.NDArray[np.bool_] | None = None
 
 
 Combine = Callable[[Blocks], Floats]

@@ -263,12 +263,12 @@ class _Estimate:
             for kind in np.unique(shapes.kinds):
                 of_kind[part, kind] = logsumexp(likelihood[:, shapes.kinds == kind], axis=1)
         kind, size = np.full(kinds, 1 / kinds), np.full(len(self.sizes), 1 / len(self.sizes))
-        unseen = self.blocks.space - labels
+        unseen, sure = self.blocks.space - labels, self._sure()
         tells, empty = np.full(len(self.tells), 1 / len(self.tells)), 0.5 if unseen else 0.0
         for _ in range(_ROUNDS):
             self._prior = _Prior(kind, size, tells, empty)
             log = of_kind + self._log_prior(slice(None))
-            without = math.log(empty) if unseen else -math.inf
+            without = np.where(sure, -math.inf, math.log(empty) if unseen else -math.inf)
             whole = np.logaddexp(logsumexp(log, axis=(1, 2, 3)), without)
             share = np.exp(log - whole[:, None, None, None])
             before, kind = kind, _shares(share.sum(axis=(0, 2, 3)), _PSEUDO)
@@ -276,9 +276,15 @@ class _Estimate:
             tells = _shares(share[self.named].sum(axis=(0, 1, 2)), _PSEUDO)
             self.empty = np.exp(without - whole)
             if unseen:  # most of a space was never kept: labels may be empty
-                empty = (float(self.empty.sum()) + unseen + _PSEUDO) / (labels + unseen + 2 * _PSEUDO)
+                doubtful = labels - int(sure.sum()) + unseen
+                empty = (float(self.empty.sum()) + unseen + _PSEUDO) / (doubtful + 2 * _PSEUDO)
             if np.abs(kind - before).max() < _SETTLED:
                 break
+
+    def _sure(self) -> npt.NDArray[np.bool_]:
+        """Returns which labels cannot be empty: their counts released them."""
+        present = self.blocks.present
+        return np.zeros(len(self.blocks.sums), np.bool_) if present is None else present
 
     def _log_prior(self, part: slice) -> Array:
         kind, size, tells, empty = self._prior
@@ -329,7 +335,10 @@ class _Estimate:
         return out
 
     def _may_win(self) -> npt.NDArray[np.bool_]:
-        """All labels, unless some of a space were never kept: then `_EMPTY_SHARE` of those that may look empty."""
+        """All labels, unless some of a space were never kept: then `_EMPTY_SHARE` of those that may look empty.
+
+        Labels that counts released are none of these, however thin they are.
+        """
         wins = np.ones(len(self.empty), np.bool_)
         if self.blocks.space > len(self.empty):
             order = np.argsort(self.empty)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy.special import ndtr
 from scipy.stats import chi2
 
+from reticent.labels import LabelSpace
 from reticent.released.common import Direction, common_direction
 from reticent.released.model import learned_rows
 from reticent.released.release import Release
@@ -49,6 +50,25 @@ def standing(releases: Sequence[Release], space: int) -> Ints:
     best = np.zeros(len(rows), np.bool_)
     best[np.argsort(chance, kind="stable")[:STANDING]] = True
     return rows[best | (chance * space <= 1)]
+
+
+def counted_rows(releases: Sequence[Release], labels: LabelSpace) -> Ints:
+    """Returns the rows of labels that became known by their counts, ascending: these are sure to have had examples.
+
+    Args:
+        releases: In order; labels of those without sums were declared public, and may have none.
+        labels: All labels.
+    """
+    new = (release.labels.labels for release in releases if "sums" in release.parameters)
+    return np.array(sorted(labels.row(label) for some in new for label in some), dtype=np.int64)
+
+
+def live_rows(releases: Sequence[Release], labels: LabelSpace) -> Ints:
+    """Returns the rows of labels that are followed, ascending: those that stand out, and those released by counts.
+
+    Guarantees: a label once released is never given up.    test_released_labels_are_never_given_up
+    """
+    return np.union1d(standing(releases, len(labels)), counted_rows(releases, labels))
 
 
 def _chances(releases: Sequence[Release], rows: Ints) -> npt.NDArray[np.float64]:

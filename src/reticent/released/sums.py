@@ -19,7 +19,7 @@ from reticent.released.naming import names_of
 from reticent.released.places import Places
 from reticent.released.probabilities import noise_in, temperature
 from reticent.released.release import Release
-from reticent.released.standing import standing
+from reticent.released.standing import counted_rows, live_rows
 
 _COMBINATIONS = {"by_evidence": by_evidence, "rank_one": denoise.rank_one, "total": denoise.total}
 
@@ -50,7 +50,7 @@ class Sums:
     def scorer(self, releases: Sequence[Release], labels: LabelSpace) -> Scorer:
         """Returns the classifier; labels whose weights are zero may not win, and cost no time.
 
-        Where not every label has blocks, as in huge spaces, only those that stand out are combined.
+        Where not every label has blocks, as in huge spaces, only those that stand out or were released are combined.
         """
         found = self.directions(releases, labels)
         score = partial(_products, weights=found.weights, centre=found.centre)
@@ -60,7 +60,7 @@ class Sums:
     def directions(self, releases: Sequence[Release], labels: LabelSpace) -> "Directions":
         """Returns what the classifier is made of, once: one weight vector for each label that may win."""
         learned = learned_rows(releases)
-        rows = learned if len(learned) == len(labels) else standing(releases, len(labels))
+        rows = learned if len(learned) == len(labels) else live_rows(releases, labels)
         weights = self._weights(releases, rows, labels)
         able = np.any(weights != 0, axis=1)
         centre = centre_of(releases[-1], weights.shape[1]) if len(rows) else np.zeros(0, np.float32)
@@ -122,6 +122,7 @@ def blocks_of(releases: Sequence[Release], rows: npt.NDArray[np.int64], labels: 
         centres=centres if centres.any() else None,
         mixing=places.mixing(tasks),
         weights=places.weights(releases, rows, labels),
+        present=np.isin(rows, counted_rows(releases, labels)),
     )
 
 

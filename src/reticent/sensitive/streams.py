@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from reticent import errors
-from reticent.labels import LabelSpace, spelled
+from reticent.labels import LabelSpace, Spellings
 from reticent.numerics.coded import Coded
 from reticent.readers import Examples
 from reticent.sensitive.batches import Batch
@@ -77,6 +78,10 @@ class InMemory:
             whose = None if self.persons is None else self.persons.taken(part)
             yield Examples(self.inputs[part], self.labels.taken(part), whose)
 
+    def at_once(self) -> Iterator[Examples]:
+        """Yields all of it in one batch."""
+        yield Examples(self.inputs, self.labels, self.persons)
+
     def parts(self) -> "list[InMemory]":
         """Itself: what is in memory is shared out batch by batch."""
         return [self]
@@ -111,11 +116,11 @@ class Piece:
         return "Piece(<sensitive>)"
 
     def __iter__(self) -> Iterator[Batch]:
-        at = 0
+        at, spelled = 0, None if self.known is None else Spellings(self.known)
         for examples in self.source:
             size = len(examples.inputs)
             rows = None if self.marks is None else self.marks.rows(at, at + size)
-            yield batch_of(examples, rows, self.known)
+            yield batch_of(examples, rows, spelled)
             at += size
         if self.marks is not None and at != len(self.marks):
             raise errors.InvalidValue("Expected a source that has the same rows whenever it is read.")
@@ -134,9 +139,11 @@ class Once:
 
     def __iter__(self) -> Iterator[Batch]:
         counters = None if self.most is None else Counters(self.most)
+        spelled = None if self.known is None else Spellings(self.known)
         for examples in self.source:
-            rows = None if counters is None else np.flatnonzero(counters.kept(Coded.of(examples.persons or ())))
-            yield batch_of(examples, rows, self.known)
+            whose = () if examples.persons is None else examples.persons
+            rows = None if counters is None else np.flatnonzero(counters.kept(Coded.of(whose)))
+            yield batch_of(examples, rows, spelled)
 
 
 class Shared:
@@ -154,11 +161,11 @@ class Shared:
             yield batch
 
 
-def batch_of(examples: Examples, rows: Any, known: LabelSpace | None) -> Batch:
+def batch_of(examples: Examples, rows: npt.NDArray[np.int64] | None, spelled: Spellings | None) -> Batch:
     """Returns the examples that count, with labels as they are known: a number and its text are one label."""
     labels = Coded.of(() if examples.labels is None else examples.labels)
     labels = labels if rows is None else labels.taken(rows)
-    return Batch(examples.inputs, rows, labels if known is None else labels.mapped(lambda label: spelled(label, known)))
+    return Batch(examples.inputs, rows, labels if spelled is None else labels.mapped(spelled.one))
 
 
 def pieces(source: Source, most: int | None, known: LabelSpace | None) -> list[Piece]:
@@ -169,6 +176,8 @@ def pieces(source: Source, most: int | None, known: LabelSpace | None) -> list[P
         most: How many examples of each person count; None where there are no ids.
         known: The labels in whose spelling those of the batches are.
     """
+    if isinstance(source, InMemory) and known is not None:  # entries are looked up once, not in each batch
+        source, known = replace(source, labels=source.labels.mapped(Spellings(known).one)), None
     parts = source.parts()
     if most is None:
         return [Piece(part, None, known) for part in parts]
@@ -184,11 +193,13 @@ class _Ids:
         return self.source.ids()
 
 
-def collected(batches: Iterable[Batch]) -> tuple[Any, list[object]]:
-    """Returns all inputs and labels at once, for what needs them in memory."""
-    found = list(batches)
-    labels: list[object] = Coded.joined([batch.labels for batch in found]).cells()
-    inputs = [batch.inputs for batch in found]
-    if inputs and all(isinstance(part, np.ndarray) for part in inputs):
-        return inputs[0] if len(inputs) == 1 else np.concatenate(inputs), labels
-    return [cell for part in inputs for cell in part], labels
+def collected(inputs: "Sequence[Inputs]", nothing: Inputs) -> Inputs:
+    """Returns the inputs of batches at once, for what needs them in memory.
+
+    Args:
+        inputs: Of each batch.
+        nothing: What it is where there is none.
+    """
+    if not inputs or not isinstance(inputs[0], np.ndarray):
+        return [cell for part in inputs for cell in part] if inputs else nothing
+    return inputs[0] if len(inputs) == 1 else np.concatenate(inputs)

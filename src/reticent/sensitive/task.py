@@ -1,13 +1,17 @@
 """Task: the sensitive examples of one task, for the time it takes to learn it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
+
+import numpy as np
 
 from reticent import errors, names
 from reticent.budget import Persons
 from reticent.labels import LabelSpace
 from reticent.numerics.coded import Coded
+from reticent.numerics.progress import Bar
 from reticent.readers import Examples
 from reticent.readers.sources import Held
 from reticent.sensitive import columns, streams
@@ -116,44 +120,84 @@ class Task:
         self._refuse_unbounded()
         if self._most is None and isinstance(self._source, streams.InMemory):
             return self._source.inputs
-        inputs: columns.Inputs = streams.collected(self.batches())[0]
-        return inputs
+        return streams.collected([batch.inputs for batch in self.batches()], self.no_inputs)
 
     @property
     def labels(self) -> list[object]:
         """One label per example, all at once. SENSITIVE."""
         return [label for batch in self.batches() for label in batch.labels]
 
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether all of it is in memory; public: how it was passed."""
+        return isinstance(self._source, streams.InMemory)
+
+    @property
+    def no_inputs(self) -> columns.Inputs:
+        """No input at all, of the shape and type that are declared, by which inputs are refused before the spend."""
+        if isinstance(self._source, streams.InMemory):
+            return self._source.inputs[:0]
+        return [] if self.width is None else np.zeros((0, self.width), np.float32)
+
+    def whole(self) -> list[Batch]:
+        """Returns all of a task that is in memory as one batch. SENSITIVE."""
+        self._refuse_unbounded()
+        return [batch for piece in self._parts() for batch in replace(piece, source=piece.source.at_once())]
+
+    def in_memory_of(self, batches: Sequence[Batch], nothing: columns.Inputs) -> "Task":
+        """Returns a task in memory with what batches hold in place of its own inputs and labels. SENSITIVE.
+
+        Args:
+            batches: Made from those of the task.
+            nothing: What the inputs are where there is no batch.
+        """
+        inputs = streams.collected([batch.inputs for batch in batches], nothing)
+        labels = Coded.joined([batch.labels for batch in batches])
+        return self._changed(_source=streams.InMemory(inputs, labels, None), _most=None, _known=None)
+
     def batches(self) -> Iterator[Batch]:
         """Yields all examples in batches of a bounded size, in their order. SENSITIVE."""
         self._refuse_unbounded()
-        for piece in self._parts():
+        return self._batches(lambda _: None)
+
+    def _batches(self, show: Callable[[float], None]) -> Iterator[Batch]:
+        pieces = self._parts()
+        for done, piece in enumerate(pieces):
+            show(done / len(pieces))
             yield from piece
 
-    def mapped(self, work: Callable[[Part], Result]) -> Iterator[Result]:
+    def mapped(self, work: Callable[[Part], Result], *, shown: bool = True) -> Iterator[Result]:
         """Yields what work returns for parts of the task; the engine says where, and in which order. SENSITIVE.
 
         Args:
             work: From an iterable of batches to a partial result; a frozen value that can be pickled.
+            shown: Whether a stream shows its progress on a terminal.
         """
         self._refuse_unbounded()
+        with Bar("Learning") as bar:
+            show = bar.show if shown and not self.is_in_memory else lambda _: None
+            yield from self.engine.map(work, self._shared_out(show))
+
+    def _shared_out(self, show: Callable[[float], None]) -> Iterable[Part]:
+        """Yields parts: batches that threads take turns to read, pieces that are read elsewhere, or batches to send."""
         if self.engine.shares_memory:
-            shared = streams.Shared(self.batches())
-            return self.engine.map(work, [shared] * self.engine.ready())
-        if self._files():
-            return self.engine.map(work, self._parts())
-        return self.engine.map(work, ([batch.alone()] for batch in self.batches()))  # each is sent
+            return [streams.Shared(self._batches(show))] * self.engine.ready()
+        if self.rereadable and not isinstance(self._source, streams.InMemory | Held):
+            return self._in_turn(show)
+        return ([batch.alone()] for batch in self._batches(show))
+
+    def _in_turn(self, show: Callable[[float], None]) -> Iterator[Part]:
+        pieces = self._parts()
+        for done, piece in enumerate(pieces):
+            show(done / len(pieces))
+            yield piece
 
     def ready(self) -> None:
         """Refuses, before anything is spent, an engine that cannot work on this task."""
-        self.engine.ready(() if self.engine.shares_memory else self._files())
-
-    def _files(self) -> list[Path]:
-        """The files that workers with another memory read by themselves; none where examples are in this one."""
-        path = getattr(self._source, "path", None)
-        if path is None or isinstance(self._source, Held):
-            return []
-        return list(dict.fromkeys(part.path for part in self._source.parts()))
+        files: list[Path] = []
+        if not self.engine.shares_memory and self.rereadable:  # its workers read them themselves
+            files = [part.path for part in self._source.parts() if hasattr(part, "path") and not isinstance(part, Held)]
+        self.engine.ready(dict.fromkeys(files))
 
     def _parts(self) -> list[Any]:
         if not self.rereadable:

@@ -1,5 +1,6 @@
 """The conformance suite for label mechanisms: by formula, by statistics, by attack."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ from reticent.gate import grid
 from reticent.gate.label_sums import LabelSums
 from reticent.gate.mechanisms import NoisySums
 from reticent.gate.noise import NoiseSource
+from reticent.gate.sparse_joint import SparseJoint, SparseJointSums
 from reticent.labels import Label, in_public_order
 from reticent.privacy import accounting, confidence, events, selection
 
@@ -37,7 +39,7 @@ def check_mechanism(mechanism: LabelMechanism, *, trials: int = 20_000, rng: Noi
 
     Args:
         mechanism: Takes a mapping from label to count and returns labels (or, with a JointGaussian event, takes
-            `LabelSums` and returns `NoisySums`).
+            `LabelSums` and returns `NoisySums`; a `SparseJoint` takes them of labels with examples alone).
         trials: Labels drawn in each statistical check.
         rng: Noise to use; from the operating system by default.
 
@@ -103,8 +105,7 @@ def _drawer(mechanism: LabelMechanism, rng: NoiseSource) -> Draw:
             vectors=np.zeros((len(present), 1), np.int64),
             count_weight=event.count_weight,
         )
-        released: NoisySums = mechanism(sums, rng=rng)
-        return released.released
+        return _released(mechanism, sums, rng).released
 
     return draw
 
@@ -161,9 +162,10 @@ def _known_evidence(
     mechanism: LabelMechanism, event: events.JointGaussian, trials: int, extra: int, rng: NoiseSource
 ) -> npt.NDArray[np.float64]:
     nothing = np.zeros(0, np.int64), np.zeros((0, 1), np.int64)
+    if isinstance(mechanism, SparseJoint):
+        trials = min(trials, mechanism.known.space)
     sums = LabelSums(np.full((trials, 1), extra * grid.SCALE, np.int64), (), *nothing, event.count_weight)
-    release: NoisySums = mechanism(sums, rng=rng)
-    return release.known[:, 0] / grid.SCALE
+    return _released(mechanism, sums, rng).known[:, 0] / grid.SCALE
 
 
 def _released_evidence(
@@ -172,8 +174,19 @@ def _released_evidence(
     """Count and sum of a class that is released for certain, in the direction in which one example moves them."""
     size = selection.smallest_class(selection.law(event), 1 - 1e-12) + extra
     sums = class_of(size, trials // 10, event.count_weight)
-    release: NoisySums = mechanism(sums, rng=rng)
-    return joint_evidence(release, size - extra, event.count_weight)
+    return joint_evidence(_released(mechanism, sums, rng), size - extra, event.count_weight)
+
+
+def _released(mechanism: LabelMechanism, sums: LabelSums, rng: NoiseSource) -> NoisySums:
+    """Draws a joint release; a block of a known label that is not published is below all that are."""
+    if not isinstance(mechanism, SparseJoint):
+        released: NoisySums = mechanism(sums, rng=rng)
+        return released
+    there = np.flatnonzero(sums.known.any(axis=1))  # labels without examples are not mentioned
+    drawn = mechanism(SparseJointSums(there, dataclasses.replace(sums, known=sums.known[there])), rng=rng)
+    known = np.full((mechanism.known.space, sums.known.shape[1]), np.iinfo(np.int64).min)
+    known[drawn.known.rows] = drawn.known.sums
+    return dataclasses.replace(drawn.new, known=known[: len(sums.known)])
 
 
 def class_of(size: int | npt.NDArray[np.int64], labels: int, count_weight: float) -> LabelSums:

@@ -1,5 +1,6 @@
 """Whole classifiers: many games in one stream are independent, and are the games that one canary plays alone."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from reticent.lab.attack.stream_games import (
     KNOWN,
     MAYBE,
     SPARSE,
+    SPARSE_BESIDE,
     SPARSE_KNOWN,
     SUBTRACTED,
     SURE,
@@ -37,7 +39,7 @@ def worlds(learner: rt.Cosine, policy: Any, budget: rt.Budget) -> dict[str, Worl
     [
         (rt.Cosine(), PUBLIC, BUDGET, {KNOWN, SPARSE, SPARSE_KNOWN}),
         (rt.Cosine.paper(), REMAPPED, TWICE, {KNOWN}),
-        (rt.Cosine(), rt.ReleasedLabels(), BUDGET, {KNOWN, ALONE, MAYBE, SURE}),
+        (rt.Cosine(), rt.ReleasedLabels(), BUDGET, {KNOWN, ALONE, MAYBE, SURE, SPARSE_BESIDE}),
         (rt.Cosine.paper(), rt.ReleasedLabels.paper(), BUDGET, {KNOWN, ALONE, MAYBE, SURE}),
     ],
 )
@@ -96,3 +98,19 @@ def test_noise_of_two_tasks_is_subtracted():
         spent = stream.spent
     verdicts = [games.judge("", p, a, event=spent, delta=1e-5).verdict for p, a in zip(present, absent, strict=True)]
     assert verdicts == [games.CONSISTENT, games.VIOLATED]
+
+
+def test_blocks_kept_because_of_examples_are_detected(monkeypatch):
+    """Of many labels beside released ones: which ones are published must not follow from the exact sums."""
+    from reticent.gate.sparse_joint import SparseJoint
+
+    class ByExactSums(SparseJoint):
+        def __call__(self, value: Any, *, rng: Any) -> Any:
+            told = np.union1d(self.known.kept_before, value.rows)
+            return SparseJoint(self.event, replace(self.known, kept_before=told))(value, rng=rng)
+
+    policy, world = rt.ReleasedLabels(), World(game=SPARSE_BESIDE, labels=4_000)
+    for twin, verdict in ((SparseJoint, games.CONSISTENT), (ByExactSums, games.VIOLATED)):
+        monkeypatch.setattr("reticent.sensitive.learners.cosine.SparseJoint", twin)
+        (found,) = stream_games.play(rt.Cosine(), policy, rt.Budget(epsilon=1.0, delta=1e-5), world, trials=2_000)
+        assert found.verdict == verdict, found

@@ -34,6 +34,7 @@ KNOWN, ALONE = "one more example of a known label", "the only one with a label"
 MAYBE, SURE = "one more in a class that may be released", "one more in a class that is released"
 PREDICTED, SUBTRACTED = "what is predicted for the canary", "two tasks, one subtracted from the other"
 SPARSE, SPARSE_KNOWN = "one of many public labels", "one of many public labels, published before"
+SPARSE_BESIDE = "one of many public labels beside released ones"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +71,8 @@ def worlds(policy: Policy, event: events.Event, *, keep_all: bool) -> Iterator[W
     yield World(game=ALONE)
     yield World(game=MAYBE, size=most_revealing_size(law.event), labels=labels)
     yield World(game=SURE, size=sure, labels=labels)
+    if not keep_all and policy.remember:
+        yield World(game=SPARSE_BESIDE, labels=2 * ALL_KEPT)
 
 
 def play(learner: Learner, policy: Policy, budget: Budget, world: World, *, trials: int) -> list[Result]:
@@ -122,6 +125,8 @@ class Streamed:
         self.names = [f"label {i}" for i in range(world.labels)]
         self.joined = draw.permutation(np.arange(world.labels) < world.labels // 2)
         self.model = ContinualClassifier(labels=self._labels(), learner=learner, budget=budget, noise=noise)
+        if world.game == SPARSE_BESIDE:
+            self.model.extend_labels(self.names)
         self._learn("first", world.before, np.zeros(world.labels, bool))
         self.known = np.array([self._space.row(name) >= 0 for name in self.names])
         if world.game == KNOWN:

@@ -26,8 +26,9 @@ from reticent.released.model import Encode
 from reticent.released.release import Past, Release
 from reticent.released.sums import Sums
 from reticent.sensitive.learners.cosine import noisy_sums
-from reticent.sensitive.learners.learner import Learner, encoded
+from reticent.sensitive.learners.learner import Learner
 from reticent.sensitive.learners.peft import PeftEnsemble, fit, prepared
+from reticent.sensitive.learners.seen import seen
 from reticent.sensitive.task import Task
 
 # Exact sums carry no noise; combinations that divide by it need some number.
@@ -104,14 +105,14 @@ class NoPrivacy:
     ) -> Release:
         """Publishes exact sums."""
         task = gate.admit(task)
-        features, labels = encoded(task.inputs, encoder, past), task.labels
-        new = _new(labels, known)
+        looked = seen(task, encoder, past)
+        new = _new(task.labels, known)
         permit = gate.spend(events.NonPrivate(), task=task.name)
         everything = known.union(new)
-        exact = label_sums.sum_by_label(features, labels, known=everything, count_weight=0.0)
+        exact = looked.known_sums(everything)
         parameters = {
             "rows": np.arange(len(everything), dtype=np.int32),
-            "sums": (exact.known / grid.SCALE).astype(np.float32),
+            "sums": (exact / grid.SCALE).astype(np.float32),
             "noise": np.full(len(everything), _HARDLY_ANY_NOISE, dtype=np.float32),
         }
         return permit.release(labels=new, parameters=parameters)
@@ -128,14 +129,14 @@ class LabelOracle:
     ) -> Release:
         """Publishes noisy sums of exactly the labels that occur."""
         task, budget = gate.admit(task), gate.budget
-        features, labels = encoded(task.inputs, encoder, past), task.labels
+        looked, labels = seen(task, encoder, past), task.labels
         new = _new(labels, known)
         gaussian = events.Gaussian(
             noise_multiplier=accounting.gaussian_sigma(budget), examples_per_person=budget.examples_per_person
         )
         permit = gate.spend(events.compose(gaussian, events.NonPrivate()), task=task.name)
         found: set[Label] = set(label_sums.count_by_label(labels))
-        return noisy_sums(features, labels, known, new, gaussian, permit, updated=found)
+        return noisy_sums(looked, known, new, gaussian, permit, updated=found)
 
 
 @dataclass(frozen=True)

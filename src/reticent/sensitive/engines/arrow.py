@@ -1,4 +1,4 @@
-"""Tables that another system holds, worked on where they lie: `mapInArrow` of Spark, or anything that is called alike."""
+"""InArrow: a table that another system holds, worked on where it lies: `mapInArrow` of Spark, or what is called alike."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -31,8 +31,8 @@ _KNOWN, _OTHER, _COUNT = "known", "other", "count"
 class InArrow:
     """Sensitive: a table that another system holds; its partitions are added up there, and whole numbers come back.
 
-    It is passed to `learn_task` in place of inputs and labels. Nothing is asked of the table until the spend is durable,
-    and noise is drawn in this process. Which rows of a person count has to be settled in the table: it has no ids.
+    It is passed to `learn_task` in place of inputs. Nothing is asked of the table until the spend is durable, and noise
+    is drawn in this process. Which rows of a person count has to be settled in the table: it has no ids.
 
     Guarantees:
       - A release is that of one process, to the bit, however the table is parted.  test_a_table_elsewhere_learns_alike
@@ -206,6 +206,6 @@ def _label(text: str) -> Label:
     """Returns a label that was written as JSON; what was a tuple is one again."""
 
     def whole(value: Any) -> Label:
-        return tuple(map(whole, value)) if isinstance(value, list) else value  # type: ignore[no-any-return]
+        return tuple(map(whole, value)) if isinstance(value, list) else value
 
     return whole(json.loads(text))

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent.gate import label_sums
 from reticent.gate.epochs import Kept, is_of
 from reticent.gate.gate import Gate
 from reticent.gate.remembered import FINE, RememberedRows, RememberedSums, StreamSums
@@ -14,12 +13,11 @@ from reticent.memory import remembered
 from reticent.policies import Policy, PublicLabels
 from reticent.released.naming import Name
 from reticent.released.release import Past, Release
-from reticent.sensitive.task import Task
+from reticent.sensitive.learners.seen import Seen
 
 
 def stream_rows(
-    features: npt.NDArray[np.floating],
-    task: Task,
+    looked: Seen,
     policy: Policy,
     known: LabelSpace,
     gate: Gate,
@@ -33,8 +31,7 @@ def stream_rows(
     by that here. What is stored beside the sums, see `released/sums`: the place, and earlier rows of new labels.
 
     Args:
-        features: Of the task.
-        task: Sensitive.
+        looked: Sensitive: the task as features.
         policy: Where labels come from.
         known: The labels that are known before the task.
         gate: The only way to noise.
@@ -43,11 +40,8 @@ def stream_rows(
         name: From a label space and rows to the arrays with features of their names.
     """
     event = remembered(memory.epoch, policy, gate.budget, known=len(known))
-    permit = gate.spend(event, task=task.name)
-    labels = (
-        [policy.resolve(label, known) for label in task.labels] if isinstance(policy, PublicLabels) else task.labels
-    )
-    exact = label_sums.sum_by_label(features, labels, known=known, count_weight=event.count_weight)
+    permit = gate.spend(event, task=looked.task.name)
+    exact = looked.sums(known, event.count_weight)
     mechanism = RememberedSums(event, known, _gathered(memory, past))
     rows = permit.draw(mechanism, StreamSums(exact, memory.entries, permit.row))
     parameters = _parameters(rows, event.noise)
