@@ -16,7 +16,7 @@ from reticent.readers import Examples
 from reticent.readers.sources import Held
 from reticent.sensitive import columns, streams
 from reticent.sensitive.batches import Batch
-from reticent.sensitive.engines import Engine, Local, Part
+from reticent.sensitive.engines import Engine, InArrow, Local, Part
 
 Result = TypeVar("Result")
 
@@ -92,7 +92,8 @@ class Task:
         said = Persons.STATED if each_row_is_a_person else Persons.ASSUMED
         self.whose = Persons.BY_IDS if source.has_persons else said  # public: how the task was passed
         self.name = names.public_name(name)
-        self.engine: Engine = Local() if engine is None else engine
+        default = source if isinstance(source, InArrow) else Local()  # rows that stay elsewhere are worked on there
+        self.engine: Engine = default if engine is None else engine
         self._source = source
         self._most: int | None = None  # examples of each person; None until the gate says it
         self._known: LabelSpace | None = None

@@ -71,6 +71,10 @@ class InArrow:
     def __iter__(self) -> NoReturn:
         raise errors.InvalidValue("Expected a learner that adds up, such as Cosine: rows of this table stay elsewhere.")
 
+    @property
+    def _columns(self) -> Columns:
+        return Columns(label=self.label, text=self.text, features=(self.features,) if self.features else ())
+
     def parts(self) -> "list[InArrow]":
         """Itself: the other system parts it."""
         return [self]
@@ -92,8 +96,7 @@ class InArrow:
             parts: Sensitive: this table, as `streams.pieces` has it.
         """
         for part in parts:
-            columns = Columns(label=self.label, text=self.text, features=(self.features,) if self.features else ())
-            function = _InPlace(work, part.known, columns, self.width, repr(machine_here()))
+            function = _InPlace(work, part.known, self._columns, self.width, repr(machine_here()))
             try:
                 total = _added(self.mapped(function, SCHEMA))
             except Exception:  # of the other system: its text may hold values of rows
