@@ -19,8 +19,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+import reticent as rt
 from reticent import errors
+from reticent.directory import Directory
+from reticent.gate.noise import NoiseSource
+from reticent.lab.bench import runner
+from reticent.lab.bench.folder import Folder
+from reticent.lab.bench.processes import Processes
+from reticent.lab.bench.specs import Spec
+from reticent.program import learn
 from reticent.sensitive.engines import Ray, machines
+from reticent.sensitive.learners import Cosine
+from reticent.sensitive.task import Task
+from tests.lab.tiny import a_run, write_features
 
 pytestmark = [
     pytest.mark.posix,
@@ -181,6 +192,120 @@ def test_other_machines_are_refused_before_a_spend(cluster, monkeypatch):
 def test_files_must_be_on_every_machine(cluster, tmp_path):
     (tmp_path / "march.csv").write_text("a,b\n")
     assert cluster.ready([tmp_path / "march.csv", tmp_path]) == 3
+
+
+# --- learning
+
+
+def as_numbers(text: object) -> np.ndarray[Any, Any]:
+    """An encoder of the user's own: a few numbers that a text has."""
+    codes = [ord(letter) for letter in str(text)]
+    return np.array([len(codes), sum(codes), sum(codes[::2]) + 1], dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class KillsOnce:
+    """An encoder whose process is killed at one text, the first time."""
+
+    folder: Path
+
+    def __call__(self, texts: Any) -> np.ndarray[Any, Any]:
+        died = self.folder / "died"
+        if "kill" in list(texts) and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.stack([as_numbers(text) for text in texts])
+
+
+POLICIES = {"public": rt.PublicLabels(["odd", "even"]), "released": rt.ReleasedLabels()}
+LABELS = ["odd" if i % 2 else "even" if i % 3 else "rare" for i in range(600)]
+FEATURES = np.random.default_rng(1).normal(size=(600, 5)).astype(np.float32)
+TEXTS = [f"note {i * i} of {label}" for i, label in enumerate(LABELS[:-1])] + ["kill"]
+PERSONS = [f"p{i // 3}" for i in range(600)]
+
+
+def released(task: Task, policy: Any, encoder: Any = None, *, seeded: bool = True) -> dict[str, Any]:
+    """What a task releases."""
+    directory = Directory.create(None, policy, Cosine().rule, rt.Budget(epsilon=8.0, delta=1e-5))
+    noise = NoiseSource.seeded(7) if seeded else NoiseSource.from_os()
+    learn([task], Cosine(), policy, directory, encoder=encoder, noise=noise)
+    release = directory.model.releases[-1]
+    return {"labels": release.labels.labels, **{name: a.tolist() for name, a in release.parameters.items()}}
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a small task has several."""
+    monkeypatch.setattr("reticent.sensitive.streams._BYTES", 20 * 100)
+    monkeypatch.setattr("reticent.sensitive.streams._ROWS", 100)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("persons", [None, PERSONS], ids=["rows", "persons"])
+def test_releases_are_the_same_on_a_cluster(cluster, small_batches, policy, persons):
+    here = released(Task(FEATURES, LABELS, persons), POLICIES[policy])
+    for workers in (1, 2, 3):
+        there = Task(FEATURES, LABELS, persons, engine=replace(cluster, workers=workers))
+        assert released(there, POLICIES[policy]) == here
+    assert until(lambda: in_store() == (0, 0))
+
+
+def test_a_worker_killed_while_it_encodes_changes_nothing(cluster, small_batches, tmp_path):
+    (tmp_path / "died").touch()
+    here = released(Task(TEXTS, LABELS), POLICIES["released"], KillsOnce(tmp_path))
+    (tmp_path / "died").unlink()
+    assert released(Task(TEXTS, LABELS, engine=cluster), POLICIES["released"], KillsOnce(tmp_path)) == here
+    assert (tmp_path / "died").exists()
+
+
+def test_what_fails_on_a_cluster_is_spent_and_not_published(cluster, capfd):
+    def encoder(texts: Any) -> Any:
+        raise ValueError("SECRET of a row")
+
+    directory = Directory.create(None, POLICIES["public"], Cosine().rule, rt.Budget(epsilon=8.0, delta=1e-5))
+    task = Task(TEXTS, LABELS, name="march", engine=cluster)
+    with pytest.raises(errors.LearningFailed):
+        learn([task], Cosine(), POLICIES["public"], directory, encoder=encoder)
+    assert directory.model.releases == ()
+    assert "SECRET" not in "".join(capfd.readouterr())
+
+
+def test_clusters_are_asked_before_the_spend(monkeypatch):
+    """Whatever an engine refuses, nothing is spent on it."""
+
+    def refuse(self: Ray, files: object = ()) -> int:
+        raise errors.ReticentError("Expected Ray 1 on every machine.")
+
+    monkeypatch.setattr(Ray, "ready", refuse)
+    directory = Directory.create(None, POLICIES["public"], Cosine().rule, rt.Budget(epsilon=8.0, delta=1e-5))
+    with pytest.raises(errors.ReticentError, match="Expected Ray 1"):
+        learn([Task(FEATURES, LABELS, engine=Ray())], Cosine(), POLICIES["public"], directory)
+    assert directory.statement().spends == ()
+
+
+def test_encoders_with_a_cache_are_refused_on_a_cluster(cluster, tmp_path):
+    encoder = replace(rt.encoders.wrap(as_numbers, width=3, name="mine"), cache=tmp_path / "cache")
+    directory = Directory.create(None, POLICIES["public"], Cosine().rule, rt.Budget(epsilon=8.0, delta=1e-5))
+    with pytest.raises(errors.InvalidValue, match="without a cache"):
+        learn([Task(TEXTS, LABELS, engine=cluster)], Cosine(), POLICIES["public"], directory, encoder=encoder)
+    assert directory.statement().spends == ()
+
+
+# --- benchmarks
+
+
+def test_a_cluster_makes_the_runs_of_a_benchmark(cluster, tmp_path):
+    data = write_features(tmp_path / "data")
+    spec = Spec(name="mine", title="Mine", runs=(a_run(), a_run(seed=1), a_run(data="nothing")))
+    said: list[str] = []
+    outcomes = {
+        name: runner.run([spec], data=data, out=tmp_path / name, engine=engine, say=said.append)
+        for name, engine in {"cluster": cluster, "processes": Processes(workers=1)}.items()
+    }
+    assert {(outcome.ran, outcome.failed, *outcome.missing) for outcome in outcomes.values()} == {(2, 0, "nothing")}
+    found = [Folder(tmp_path / name).results() for name in outcomes]
+    for field in ("accuracy", "matrix", "known", "digests", "status"):
+        assert [result[field] for result in found[0].values()] == [result[field] for result in found[1].values()]
 
 
 # --- no cluster
