@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from reticent.classifier import ContinualClassifier
     from reticent.lab.compare import compare
     from reticent.loading import load
+    from reticent.readers import Batches, open_source
+    from reticent.sensitive import engines
     from reticent.sensitive.learners.cosine import Cosine
     from reticent.sensitive.learners.peft import PeftEnsemble
     from reticent.sensitive.tuning import tune
@@ -26,6 +28,7 @@ __version__ = version("reticent")
 __all__ = [
     "UNKNOWN",
     "Adjacency",
+    "Batches",
     "Budget",
     "BudgetExceeded",
     "ContinualClassifier",
@@ -42,16 +45,21 @@ __all__ = [
     "__version__",
     "compare",
     "encoders",
+    "engines",
     "load",
+    "open_source",
     "plan",
     "tune",
 ]
 
 # Imported when first used: planning needs no scikit-learn, and predicting needs no gate.
 _LATER = {
+    "Batches": "reticent.readers",
     "ContinualClassifier": "reticent.classifier",
     "compare": "reticent.lab.compare",
     "load": "reticent.loading",
+    "open_source": "reticent.readers",
+    "engines": "reticent.sensitive.engines",
     "Cosine": "reticent.sensitive.learners.cosine",
     "PeftEnsemble": "reticent.sensitive.learners.peft",
     "tune": "reticent.sensitive.tuning",
@@ -63,4 +71,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'reticent' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_LATER[name]), name)
+    module = import_module(_LATER[name])
+    return module if module.__name__.endswith(f".{name}") else getattr(module, name)

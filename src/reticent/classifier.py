@@ -26,6 +26,7 @@ from reticent.released.sums import Sums
 
 if TYPE_CHECKING:  # learning imports these; predicting does not
     from reticent.gate.noise import NoiseSource
+    from reticent.sensitive.engines import Engine
     from reticent.sensitive.learners.learner import Learner
 
 _MAKING = threading.RLock()  # a field could not be cloned or stored
@@ -51,6 +52,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         path: A folder for the model, durable from the first spend; None keeps it in memory.
         noise: Where noise comes from; the operating system by default. A seeded source is NOT PRIVATE.
         memory: What it may keep between tasks in a vault outside of `path`; nothing by default. See `Memory`.
+        engine: Where a task is worked on: `rt.engines.Local()` by default. Speed alone: it changes no bit of a release.
         refused: Nothing; a class weight is refused with the reason.
 
     Example:
@@ -72,6 +74,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         path: str | os.PathLike[str] | None = None,
         noise: "NoiseSource | None" = None,
         memory: Memory | None = None,
+        engine: "Engine | None" = None,
         **refused: Never,
     ) -> None:
         estimator.refuse_others(refused)
@@ -82,13 +85,14 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.path = path
         self.noise = noise
         self.memory = memory
+        self.engine = engine
 
     # --- learning
 
     def learn_task(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         name: str | None = None,
         persons: Any = None,
@@ -97,8 +101,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> "ContinualClassifier":
         """Learns one task and returns the classifier itself.
 
+        What does not fit into memory is passed as a source, which names its labels and persons: `rt.Batches(...)` of
+        record batches, or a file as `rt.open_source(path, label=..., ...)`. It is read after the spend, batch by batch.
+
         Args:
-            X: Features, or inputs for the encoder.
+            X: Features, or inputs for the encoder; or a source, without y and persons.
             y: One label per example.
             name: A public name, such as a month; "task N" by default.
             persons: Whose example each one is; needed where a person contributes several.
@@ -113,7 +120,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with errors.silenced():  # what a container says while it is read may be about one row
             called = f"task {len(learned) + 1}" if name is None else name
             whose = estimator.one_of(persons, units)
-            task = Task(X, y, whose, name=called, each_row_is_a_person=each_row_is_a_person)
+            said = {"name": called, "each_row_is_a_person": each_row_is_a_person, "engine": self.engine}
+            task = Task.streamed(X, **said) if estimator.is_source(X, y, whose) else Task(X, y, whose, **said)
         warn_of_near_name(task.name, directory)
         tuning: str | None = getattr(learner, "tuning", None)
         if tuning is not None:

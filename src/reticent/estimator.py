@@ -61,6 +61,15 @@ def refuse_others(others: Iterable[str], y: object = ()) -> None:
         raise errors.InvalidValue("fit requires y to be passed, but the target y is None.")
 
 
+def is_source(X: object, y: object, persons: object) -> bool:
+    """Returns whether X is a source, read batch by batch; refuses one with other labels or persons than its own."""
+    if not (hasattr(X, "has_persons") and hasattr(X, "parts")):
+        return False
+    if y is not None or persons is not None:
+        raise errors.InvalidValue("Expected a source alone: it names the columns of its labels and persons itself.")
+    return True
+
+
 def one_of(persons: Any, units: Any) -> Any:
     """Returns persons, or what was given under the old name."""
     if persons is not None and units is not None:

@@ -56,6 +56,8 @@ def names_of(X: Any) -> list[str] | None:
     >>> names_of(np.eye(2)) is None
     True
     """
+    if hasattr(X, "has_persons"):  # a source: what it declares
+        return list(X.names) or None
     found = getattr(X, "columns", None) if getattr(X, "ndim", 2) == 2 else None
     found = getattr(X, "column_names", None) if callable(found) or found is None else found  # of pyarrow
     if found is None or isinstance(found, str) or not hasattr(found, "__iter__"):

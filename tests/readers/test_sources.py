@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -122,6 +123,17 @@ def test_parts_and_passes_are_the_whole(tmp_path, small, made, columns):
     assert source.width == (None if columns is TEXT else WIDTH)
     assert "label" not in repr(source)
     assert str(ROWS) not in repr(parts)
+
+
+@EACH
+def test_ids_alone_are_those_of_the_examples(tmp_path, small, made, columns):
+    for source in (whole := open_source(made(tmp_path), columns), *whole.parts()):
+        wanted = [person for batch in source for person in batch.persons or ()]
+        assert [person for ids in source.ids() for person in ids] == wanted
+        assert source.has_persons
+    nobody = open_source(whole.path, replace(columns, person=None))
+    assert not nobody.has_persons
+    assert list(nobody.ids()) == []
 
 
 @EACH

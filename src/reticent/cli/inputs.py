@@ -11,6 +11,7 @@ from reticent import errors, names
 if TYPE_CHECKING:
     from reticent.memory import Memory
 
+_NO_LABELS = "Expected the column with the labels: --label."
 _NAME = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?=,|$)|([^,]+)')
 
 
@@ -116,8 +117,27 @@ def labelled(
     columns = Columns(text=text, image=image, features=listed(features), label=label, person=person)
     examples = read(source, columns)
     if examples.labels is None:
-        raise errors.InvalidValue("Expected the column with the labels: --label.")
+        raise errors.InvalidValue(_NO_LABELS)
     return examples
+
+
+def labelled_source(
+    source: Path,
+    *,
+    text: str | None,
+    image: str | None,
+    features: str | None,
+    label: str | None,
+    person: str | None = None,
+) -> Any:
+    """Opens examples with their labels; reads header or schema, and no row of a file."""
+    from reticent.readers import Columns, open_source
+
+    columns = Columns(text=text, image=image, features=listed(features), label=label, person=person)
+    found = open_source(source, columns)
+    if not found.has_labels:
+        raise errors.InvalidValue(_NO_LABELS)
+    return found
 
 
 def task_name(source: Path, name: str | None) -> str:

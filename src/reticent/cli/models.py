@@ -8,7 +8,7 @@ import typer
 
 from reticent import errors
 from reticent.cli import ledger_verbs, person_options
-from reticent.cli.inputs import encoder_of, labelled, learner_of, loaded, memory_of, task_name
+from reticent.cli.inputs import encoder_of, labelled_source, learner_of, loaded, memory_of, task_name
 from reticent.cli.options import (
     Again,
     AsJson,
@@ -161,13 +161,12 @@ def learn(
     task = task_name(source, name)
     classifier = loaded(model, encoder, learner, vault, device=device, batch_size=batch_size)
     person = person_options.said(person, each_row_is_a_person, classifier.directory.settings)
-    examples = labelled(source, text=text, image=image, features=features, label=label, person=person)
+    examples = labelled_source(source, text=text, image=image, features=features, label=label, person=person)
     if anchor is not None:
         ledger_verbs.anchored(model, anchor)
-    whose = {"persons": examples.persons, "each_row_is_a_person": person is None}
     if not as_json:
         person_options.say_sizes(classifier.labels, classifier.budget, remembers=classifier.memory is not None)
-    classifier.learn_task(examples.inputs, examples.labels, name=task, **whose)
+    classifier.learn_task(examples, name=task, each_row_is_a_person=person is None)
     if anchor is not None:
         ledger_verbs.anchored(model, anchor)
     facts = {"task": task, "labels_known": len(classifier.classes_), **classifier.spent()}

@@ -6,6 +6,7 @@ of rows: what a row holds must not decide whether an exception appears.
 
 from reticent.readers.by_ending import open_source, read
 from reticent.readers.examples import Columns, Examples
+from reticent.readers.record_batches import Batches
 from reticent.readers.sources import Source
 
-__all__ = ["Columns", "Examples", "Source", "open_source", "read"]
+__all__ = ["Batches", "Columns", "Examples", "Source", "open_source", "read"]

@@ -18,7 +18,7 @@ _FORMATS: dict[str, Callable[..., Source]] = {".csv": open_csv, ".parquet": open
 _SHARDS = (".csv", ".parquet")
 
 
-def open_source(path: Path | Sequence[Path], columns: Columns, *, labelled: bool = True) -> Source:
+def open_source(path: str | Path | Sequence[Path], columns: Columns, *, labelled: bool = True) -> Source:
     r"""Opens a file by its ending, a folder of shards, or a folder with one subfolder of images per label.
 
     The header or schema is checked; no row is read until the source is iterated.
@@ -36,6 +36,7 @@ def open_source(path: Path | Sequence[Path], columns: Columns, *, labelled: bool
         ...     [(batch.inputs, batch.labels.cells()) for batch in source]
         [(['chest pain'], ['I20'])]
     """
+    path = Path(path) if isinstance(path, str) else path
     if not isinstance(path, Path):
         return _shards(Path(path[0]).parent, list(path), columns, labelled)
     if path.is_dir():

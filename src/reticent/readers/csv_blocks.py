@@ -23,7 +23,7 @@ Places = npt.NDArray[np.int64]
 
 def examples_of(block: bytes | None, layout: Layout) -> Examples:
     """Returns the examples of some lines; None is a line that was too long to be read."""
-    rows = one_by_one([None], layout)[0] if block is None else _rows(block, layout)
+    rows = rows_of(block, layout)
     columns = layout.columns
     if columns.features:
         inputs: Any = named(rows.features, columns.features)
@@ -39,8 +39,10 @@ def examples_of(block: bytes | None, layout: Layout) -> Examples:
     )
 
 
-def _rows(block: bytes, layout: Layout) -> Rows:
+def rows_of(block: bytes | None, layout: Layout) -> Rows:
     """Returns the rows of a block in their order: of plain lines at once, of all others one by one."""
+    if block is None:
+        return one_by_one([None], layout)[0]
     starts, ends = _lines(block)
     plain = csv_bulk.plain_lines(block, starts, ends, layout.width)
     if len(plain) and plain.all() and b"\r" not in block:

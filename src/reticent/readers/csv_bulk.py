@@ -33,7 +33,7 @@ def plain_lines(
     """
     commas = np.flatnonzero(np.frombuffer(block, np.uint8) == ord(","))
     counts = np.searchsorted(commas, ends) - np.searchsorted(commas, starts)
-    plain = (counts == width - 1) & (ends - starts <= min(csv.field_size_limit(), LONGEST_LINE))
+    plain: npt.NDArray[np.bool_] = (counts == width - 1) & (ends - starts <= min(csv.field_size_limit(), LONGEST_LINE))
     if width == 1 or not _is_installed():  # a cell alone may be blank, which is no row
         plain[:] = False
     for special in _SPECIAL:
@@ -100,7 +100,7 @@ def _numbers(column: Any) -> npt.NDArray[np.float64]:
 
 def _texts(column: Any) -> Coded:
     array = column.combine_chunks()
-    entries = [_text(cell) for cell in array.dictionary.to_pylist()]
+    entries: list[object] = [_text(cell) for cell in array.dictionary.to_pylist()]
     return Coded(array.indices.to_numpy().astype(np.int64), entries)
 
 

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +36,10 @@ class Layout:
         """The columns whose cells stay texts; one that is kept may be a feature, too."""
         features = set(self.columns.features) - set(self.columns.keep)
         return tuple(name for name in self.places if name not in features)
+
+    def only(self, person: str) -> "Layout":
+        """Returns the layout of the same lines, of which the person ids alone are wanted."""
+        return replace(self, columns=Columns(person=person), places={person: self.places[person]})
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reticent import errors
-from reticent.readers.csv_blocks import examples_of
+from reticent.numerics.coded import Coded
+from reticent.readers.csv_blocks import examples_of, rows_of
 from reticent.readers.csv_cells import Layout, fields, undecodable
 from reticent.readers.csv_lines import blocks, chunks, first_line
 from reticent.readers.examples import Columns, Examples, refuse_missing
@@ -49,15 +50,34 @@ class CsvSource:
         return self.layout.columns.label is not None
 
     @property
+    def has_persons(self) -> bool:
+        """Whether examples say whose they are."""
+        return self.layout.columns.person is not None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of features; none where these have none."""
+        return tuple(self.layout.columns.features)
+
+    @property
     def width(self) -> int | None:
         """How many features a row has."""
         return len(self.layout.columns.features) or None
 
     def __iter__(self) -> Iterator[Examples]:
         """Reads the examples in batches."""
+        yield from _batches(self._blocks(), self.layout)
+
+    def ids(self) -> Iterator[Coded]:
+        """Reads the person ids alone."""
+        person = self.layout.columns.person
+        if person is not None:
+            yield from (rows_of(block, self.layout.only(person)).texts[person] for block in self._blocks())
+
+    def _blocks(self) -> Iterator[bytes | None]:
         with open(self.path, "rb") as file:
             file.seek(self.start - 1)
-            yield from _batches(chunks(file), self.layout, self.start, self.stop)
+            yield from blocks(chunks(file), self.start, self.stop)
 
     def parts(self) -> list[Source]:
         """Returns ranges of bytes."""
@@ -82,16 +102,16 @@ def open_csv(path: Path, columns: Columns, *, labelled: bool) -> Source:
         shown = Path("standard input")
         with open(sys.stdin.fileno(), "rb", closefd=False) as file:
             layout, start, ahead = _layout(shown, columns, labelled, file)
-            found = joined(list(_batches(chain([ahead[start - 1 :]], chunks(file)), layout, start, None)))
+            found = joined(list(_batches(blocks(chain([ahead[start - 1 :]], chunks(file)), start, None), layout)))
         return Held(shown, found, len(columns.features) or None)
     with open(path, "rb") as file:
         layout, start, _ = _layout(path, columns, labelled, file)
     return CsvSource(path, layout, start)
 
 
-def _batches(content: Iterable[bytes], layout: Layout, start: int, stop: int | None) -> Iterator[Examples]:
+def _batches(lines: Iterable[bytes | None], layout: Layout) -> Iterator[Examples]:
     found = False
-    for block in blocks(content, start, stop):
+    for block in lines:
         yield examples_of(block, layout)
         found = True
     if not found:

@@ -29,7 +29,9 @@ class FolderSource:
     path: Path
     labelled: bool
     only: tuple[str, ...] | None = None
+    has_persons: bool = False
     numeric: bool = False
+    names: tuple[str, ...] = ()
     width: int | None = None
     size: int = 0
 
@@ -37,6 +39,10 @@ class FolderSource:
     def has_labels(self) -> bool:
         """Whether examples have labels."""
         return self.labelled
+
+    def ids(self) -> Iterator[Coded]:
+        """A folder does not say whose images they are."""
+        return iter(())
 
     def __iter__(self) -> Iterator[Examples]:
         """Reads the examples in batches: paths, not pixels."""

@@ -60,6 +60,7 @@ class NpzSource:
     labels: _Array | None
     persons: _Array | None
     kept: tuple[tuple[str, _Array], ...]
+    names: tuple[str, ...] = ()  # an array names no columns
 
     def __repr__(self) -> str:
         return f"NpzSource({self.path.name})"
@@ -68,6 +69,11 @@ class NpzSource:
     def has_labels(self) -> bool:
         """Whether examples have labels."""
         return self.labels is not None
+
+    @property
+    def has_persons(self) -> bool:
+        """Whether examples say whose they are."""
+        return self.persons is not None
 
     @property
     def numeric(self) -> bool:
@@ -88,6 +94,10 @@ class NpzSource:
         """Reads the examples in batches."""
         return guarded(self._batches(), _unreadable(self.path))
 
+    def ids(self) -> Iterator[Coded]:
+        """Reads the person ids alone."""
+        return guarded(self._ids(), _unreadable(self.path))
+
     def parts(self) -> list[Source]:
         """Returns itself alone: the checksum of an archive is known when all of it was read."""
         return [self]
@@ -96,17 +106,26 @@ class NpzSource:
         kept = (array for _, array in self.kept)
         return [array for array in (self.inputs, self.labels, self.persons, *kept) if array is not None]
 
-    def _batches(self) -> Iterator[Examples]:
+    def _counts(self) -> list[int]:
+        """Returns the sizes of batches; of no rows, one that is empty."""
         last = self.inputs.shape[0]
         step = min(max(BATCH // sum(max(array.row, 1) for array in self._arrays()), 1), _MOST)
+        return [min(step, last - start) for start in range(0, max(last, 1), step)]
+
+    def _ids(self) -> Iterator[Coded]:
+        if self.persons is not None:
+            with ExitStack() as stack:
+                more = _rows(stack, self.path, self.persons)
+                yield from (Coded.of(_ids(more(rows))) for rows in self._counts())
+
+    def _batches(self) -> Iterator[Examples]:
         with ExitStack() as stack:
             opened = partial(_rows, stack, self.path)
             x = opened(self.inputs)
             y = None if self.labels is None else opened(self.labels)
             persons = None if self.persons is None else opened(self.persons)
             kept = {name: opened(array) for name, array in self.kept}
-            for start in range(0, max(last, 1), step):
-                rows = min(step, last - start)
+            for rows in self._counts():
                 yield Examples(
                     x(rows),
                     None if y is None else Coded.of(_cells(y(rows))),
@@ -201,7 +220,7 @@ def _cells(array: npt.NDArray[Any]) -> list[object]:
 
 def _cell(array: npt.NDArray[Any], place: int) -> object:
     try:
-        return array[place].item()  # type: ignore[no-any-return]
+        return array[place].item()
     except Exception:
         return None
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -120,8 +121,9 @@ def _numbers(column: Any) -> npt.NDArray[np.floating]:
         return np.full(len(column), np.nan, np.float32)
     if types.is_decimal(kind):  # exactly rounded, as Python does it
         found = coded(column)
-        return np.array([*map(float, found.entries), np.nan])[found.codes]
+        return np.array([*(float(cell) for cell in cast(list[Decimal], found.entries)), np.nan])[found.codes]
     if types.is_boolean(kind):
         column = column.cast(pyarrow.int8())
     small = types.is_float32(kind) or types.is_float16(kind)
-    return column.to_numpy(zero_copy_only=False).astype(np.float32 if small else np.float64, copy=False)
+    array: npt.NDArray[np.floating] = column.to_numpy(zero_copy_only=False)
+    return array.astype(np.float32 if small else np.float64, copy=False)

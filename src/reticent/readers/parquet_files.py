@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from reticent import errors
+from reticent.numerics.coded import Coded
 from reticent.readers import parquet_cells, parquet_types
 from reticent.readers.examples import Columns, Examples, refuse_missing, refuse_type
 from reticent.readers.limits import refuse_too_large
 from reticent.readers.sources import BATCH, PART, Source, guarded
+
+Kinds = tuple[tuple[str, Any], ...]
 
 _MOST = 1 << 16  # rows of a batch
 _CELL = 64  # bytes that a Python object takes, at least
@@ -30,7 +33,7 @@ class ParquetSource:
 
     path: Path
     columns: Columns
-    kinds: tuple[tuple[str, Any], ...]
+    kinds: Kinds
     groups: tuple[int, ...] | None = None
 
     def __repr__(self) -> str:
@@ -42,27 +45,42 @@ class ParquetSource:
         return self.columns.label is not None
 
     @property
+    def has_persons(self) -> bool:
+        """Whether examples say whose they are."""
+        return self.columns.person is not None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of features; none where these have none."""
+        return names(self.columns, self.kinds)
+
+    @property
     def numeric(self) -> bool:
         """Whether labels are declared to be numbers or truth values."""
-        return self.has_labels and parquet_types.is_number(dict(self.kinds)[self.columns.label or ""])
+        return numeric(self.columns, self.kinds)
 
     @property
     def width(self) -> int | None:
         """How many features a row has; None where inputs are texts or images."""
-        names = self.columns.features
-        return parquet_types.list_size(dict(self.kinds)[names[0]]) or len(names) if names else None
+        return width(self.columns, self.kinds)
 
     @property
     def size(self) -> int:
         """Bytes that all of it takes in memory at least."""
         objects = len(self.columns.wanted) - len(self.columns.features)
         with self._opened() as file:
-            rows = file.metadata.num_rows
+            rows: int = file.metadata.num_rows
             return max(rows * (objects * _CELL + (self.width or 0) * 8), sum(_sizes(file.metadata)))
 
     def __iter__(self) -> Iterator[Examples]:
         """Reads the examples in batches."""
-        return guarded(self._batches(), _unreadable(self.path))
+        return guarded(self._examples(), _unreadable(self.path))
+
+    def ids(self) -> Iterator[Coded]:
+        """Reads the person ids alone."""
+        name = self.columns.person
+        batches = iter(()) if name is None else self._batches([name])
+        return guarded((parquet_cells.coded(batch[name]) for batch in batches), _unreadable(self.path))
 
     def parts(self) -> list[Source]:
         """Returns row groups, small ones together: a part reads the footer of the file again."""
@@ -86,21 +104,26 @@ class ParquetSource:
         except Exception:  # pyarrow has a dozen kinds
             raise errors.InvalidValue(_unreadable(self.path)) from None
 
-    def _batches(self) -> Iterator[Examples]:
-        wanted, folder, found = list(self.columns.wanted), self.path.parent, False
+    def _examples(self) -> Iterator[Examples]:
+        for batch in self._batches(list(self.columns.wanted)):
+            yield parquet_cells.examples_of(batch, self.columns, self.path.parent)
+
+    def _batches(self, wanted: list[str]) -> Iterator[Any]:
+        """Reads record batches; one that is empty where there is no other, because it has a schema."""
+        found = False
         with self._opened() as file:
-            if _kinds(file.schema_arrow, self.columns) != self.kinds:
+            if kinds_of(file.schema_arrow, self.columns) != self.kinds:
                 raise errors.InvalidValue(f"{self.path.name} has another schema than when it was opened.")
             groups = range(file.metadata.num_row_groups) if self.groups is None else self.groups
             for group in groups:
                 told = file.metadata.row_group(group)
-                row = told.total_byte_size // max(told.num_rows, 1)
+                row = max(told.total_byte_size // max(told.num_rows, 1), 4 * (self.width or 0))  # repeats take no room
                 rows = min(max(BATCH // max(row, 1), 1), _MOST)
                 for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=wanted):
-                    yield parquet_cells.examples_of(batch, self.columns, folder)
+                    yield batch
                     found = True
             if not found:
-                yield parquet_cells.examples_of(parquet_cells.empty(file.schema_arrow, wanted), self.columns, folder)
+                yield parquet_cells.empty(file.schema_arrow, wanted)
 
 
 def open_parquet(path: Path, columns: Columns, *, labelled: bool) -> ParquetSource:
@@ -112,11 +135,10 @@ def open_parquet(path: Path, columns: Columns, *, labelled: bool) -> ParquetSour
     try:
         with errors.silenced(), parquet.ParquetFile(path, **_FOOTER) as file:
             schema, metadata = file.schema_arrow, file.metadata
-            refuse_missing(path, columns.wanted, schema.names)
-            _refuse_types(path, columns, schema)
+            found = checked(path, columns, schema)
             for size in _sizes(metadata):
                 refuse_too_large(path, size)
-            return ParquetSource(path, columns, _kinds(schema, columns))
+            return ParquetSource(path, columns, found)
     except errors.ReticentError:
         raise
     except Exception:  # pyarrow has a dozen kinds
@@ -144,7 +166,31 @@ def library() -> Any:
     return parquet
 
 
-def _kinds(schema: Any, columns: Columns) -> tuple[tuple[str, Any], ...]:
+def checked(path: Path, columns: Columns, schema: Any) -> Kinds:
+    """Returns the types of the wanted columns; refuses a schema without one, or by which no cell could be used."""
+    refuse_missing(path, columns.wanted, schema.names)
+    _refuse_types(path, columns, schema)
+    return kinds_of(schema, columns)
+
+
+def width(columns: Columns, kinds: Kinds) -> int | None:
+    """Returns how many features a row has; None where inputs are texts or images."""
+    given = columns.features
+    return parquet_types.list_size(dict(kinds)[given[0]]) or len(given) if given else None
+
+
+def names(columns: Columns, kinds: Kinds) -> tuple[str, ...]:
+    """Returns the names of the columns of features; a column of lists names none."""
+    lists = any(parquet_types.list_size(dict(kinds)[name]) for name in columns.features)
+    return () if lists else tuple(columns.features)
+
+
+def numeric(columns: Columns, kinds: Kinds) -> bool:
+    """Returns whether labels are declared to be numbers or truth values."""
+    return columns.label is not None and bool(parquet_types.is_number(dict(kinds)[columns.label]))
+
+
+def kinds_of(schema: Any, columns: Columns) -> Kinds:
     """Returns the types of the wanted columns; all that hold texts are one, as pyarrow may read one as another."""
     import pyarrow
 

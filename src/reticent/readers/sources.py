@@ -1,9 +1,9 @@
 """Source: examples of a file in batches of bounded size, read anew each time they are asked for."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,9 @@ BATCH = 1 << 24  # bytes of inputs that are held at once, about
 PART = 1 << 26  # bytes of a file that one worker reads at a time, about
 
 
+T = TypeVar("T")
+
+
 class Source(Protocol):
     """What readers make of a file: its batches, its pieces, and what its schema declares. Reading starts when iterated.
 
@@ -22,6 +25,7 @@ class Source(Protocol):
       - Each pass over it, and its parts one after another, give the same examples.  test_parts_and_passes_are_the_whole
       - A pass gives at least one batch, which may be empty: its shape and types are declared by the schema.
                                                                                     test_an_empty_file_is_an_empty_batch
+      - Ids that are read alone are those of the examples.                  test_ids_alone_are_those_of_the_examples
       - Batches are of bounded size, whatever the number of rows.                       test_batches_are_of_bounded_size
     """
 
@@ -32,6 +36,14 @@ class Source(Protocol):
     @property
     def has_labels(self) -> bool:
         """Whether examples have labels."""
+
+    @property
+    def has_persons(self) -> bool:
+        """Whether examples say whose they are."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of features; none where these have none."""
 
     @property
     def numeric(self) -> bool:
@@ -48,6 +60,9 @@ class Source(Protocol):
     def __iter__(self) -> Iterator[Examples]:
         """Reads the examples in batches, from the first one on. SENSITIVE."""
 
+    def ids(self) -> Iterator[Coded]:
+        """Reads the person ids alone, of the same rows in the same order; none where there are none. SENSITIVE."""
+
     def parts(self) -> "list[Source]":
         """Returns pieces that can be read apart, in order: together they are the whole."""
 
@@ -63,6 +78,16 @@ class Shards:
     def has_labels(self) -> bool:
         """Whether examples have labels."""
         return self.files[0].has_labels
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of features; none where these have none."""
+        return self.files[0].names
+
+    @property
+    def has_persons(self) -> bool:
+        """Whether examples say whose they are."""
+        return self.files[0].has_persons
 
     @property
     def numeric(self) -> bool:
@@ -83,6 +108,11 @@ class Shards:
         """Reads the examples in batches."""
         for file in self.files:
             yield from file
+
+    def ids(self) -> Iterator[Coded]:
+        """Reads the person ids alone."""
+        for file in self.files:
+            yield from file.ids()
 
     def parts(self) -> "list[Source]":
         """Returns the parts of all files."""
@@ -110,23 +140,37 @@ class Held:
         """Whether examples have labels."""
         return self.examples.labels is not None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of features; none where these have none."""
+        return tuple(getattr(self.examples.inputs, "columns", ()))
+
+    @property
+    def has_persons(self) -> bool:
+        """Whether examples say whose they are."""
+        return self.examples.persons is not None
+
     def __iter__(self) -> Iterator[Examples]:
         """Gives the examples, in one batch."""
         yield self.examples
+
+    def ids(self) -> Iterator[Coded]:
+        """Gives the person ids."""
+        if self.examples.persons is not None:
+            yield Coded.of(self.examples.persons)
 
     def parts(self) -> "list[Source]":
         """Returns itself alone."""
         return [self]
 
 
-def guarded(batches: Iterable[Examples], sentence: str) -> Iterator[Examples]:
+def guarded(batches: Iterator[T], sentence: str) -> Iterator[T]:
     """Yields batches of a reader, silently; whatever a library raises about a file becomes one sentence.
 
     Args:
         batches: What the reader yields.
         sentence: What is said of a file that cannot be read.
     """
-    batches = iter(batches)
     while True:
         try:
             with errors.silenced():  # not while others use the batch

@@ -1,9 +1,9 @@
 """Where the examples of a task come from: memory, a file that can be read again, or an iterator that cannot."""
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,12 @@ from reticent.sensitive.batches import Batch
 from reticent.sensitive.columns import Inputs
 from reticent.sensitive.persons import Counters, Marks, kept_of_each
 
+Result = TypeVar("Result")
+
 _BYTES = 1 << 24  # of features in a batch
 _ROWS = 1 << 14  # in a batch of anything else
 
 
-@runtime_checkable
 class Source(Protocol):
     """Sensitive: examples that can be read again, batch by batch. Files are read by `readers`, whose sources are these.
 
@@ -42,11 +43,11 @@ class Source(Protocol):
     def __iter__(self) -> Iterator[Examples]:
         """Starts anew, and yields examples of a bounded size."""
 
-    def parts(self) -> "Sequence[Source]":
-        """Returns pieces that can be read apart from each other; one after another they are the source."""
-
     def ids(self) -> Iterator[Coded]:
         """Yields the person ids alone, of the same rows in the same order."""
+
+    def parts(self) -> "Sequence[Source]":
+        """Returns pieces that can be read apart from each other; one after another they are the source."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,15 +151,23 @@ class Shared:
     """Batches that several threads take turns to read, each the next one that nobody has."""
 
     def __init__(self, batches: Iterator[Batch]) -> None:
-        self._batches, self._lock = batches, threading.Lock()
+        self._batches, self._lock, self._stopped = batches, threading.Lock(), False
 
     def __iter__(self) -> Iterator[Batch]:
         while True:
             with self._lock:
-                batch = next(self._batches, None)
+                batch = None if self._stopped else next(self._batches, None)
             if batch is None:
                 return
             yield batch
+
+    def worked(self, work: "Callable[[Iterable[Batch]], Result]") -> Result:
+        """Returns what work makes of the batches that it gets; where it fails, nobody gets another one."""
+        try:
+            return work(self)
+        except BaseException:
+            self._stopped = True
+            raise
 
 
 def batch_of(examples: Examples, rows: npt.NDArray[np.int64] | None, spelled: Spellings | None) -> Batch:

@@ -1,6 +1,6 @@
 """Task: the sensitive examples of one task, for the time it takes to learn it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -12,7 +12,6 @@ from reticent.budget import Persons
 from reticent.labels import LabelSpace
 from reticent.numerics.coded import Coded
 from reticent.numerics.progress import Bar
-from reticent.readers import Examples
 from reticent.readers.sources import Held
 from reticent.sensitive import columns, streams
 from reticent.sensitive.batches import Batch
@@ -67,7 +66,7 @@ class Task:
     @classmethod
     def streamed(
         cls,
-        source: "streams.Source | Iterator[Examples]",
+        source: streams.Source,
         *,
         name: str = "task",
         each_row_is_a_person: bool = False,
@@ -76,8 +75,7 @@ class Task:
         """Returns a task whose examples are read batch by batch, when they are learned from.
 
         Args:
-            source: Sensitive: of `readers.open_source`, or another that can be read again; or `streams.Once`, which
-                cannot.
+            source: Sensitive: of `readers.open_source`, or `readers.Batches`.
             name: The public name of the task.
             each_row_is_a_person: Your word that no two examples are of one person.
             engine: Where its parts are worked on.
@@ -113,7 +111,7 @@ class Task:
     @property
     def rereadable(self) -> bool:
         """Whether it can be read more than once: not if it came as an iterator. Public."""
-        return isinstance(self._source, streams.Source)
+        return bool(getattr(self._source, "rereadable", True))
 
     @property
     def inputs(self) -> columns.Inputs:
@@ -162,9 +160,7 @@ class Task:
         return self._batches(lambda _: None)
 
     def _batches(self, show: Callable[[float], None]) -> Iterator[Batch]:
-        pieces = self._parts()
-        for done, piece in enumerate(pieces):
-            show(done / len(pieces))
+        for piece in _in_turn(self._parts(), show):
             yield from piece
 
     def mapped(self, work: Callable[[Part], Result], *, shown: bool = True) -> Iterator[Result]:
@@ -177,26 +173,18 @@ class Task:
         self._refuse_unbounded()
         with Bar("Learning") as bar:
             show = bar.show if shown and not self.is_in_memory else lambda _: None
-            yield from self.engine.map(work, self._shared_out(show))
-
-    def _shared_out(self, show: Callable[[float], None]) -> Iterable[Part]:
-        """Yields parts: batches that threads take turns to read, pieces that are read elsewhere, or batches to send."""
-        if self.engine.shares_memory:
-            return [streams.Shared(self._batches(show))] * self.engine.ready()
-        if self.rereadable and not isinstance(self._source, streams.InMemory | Held):
-            return self._in_turn(show)
-        return ([batch.alone()] for batch in self._batches(show))
-
-    def _in_turn(self, show: Callable[[float], None]) -> Iterator[Part]:
-        pieces = self._parts()
-        for done, piece in enumerate(pieces):
-            show(done / len(pieces))
-            yield piece
+            if self.engine.shares_memory:
+                shared = streams.Shared(self._batches(show))
+                yield from self.engine.map(lambda _: shared.worked(work), [shared] * self.engine.ready())
+            elif self.rereadable and not isinstance(self._source, streams.InMemory | Held):
+                yield from self.engine.map(work, _in_turn(self._parts(), show))  # its workers read them themselves
+            else:
+                yield from self.engine.map(work, ([batch.alone()] for batch in self._batches(show)))
 
     def ready(self) -> None:
         """Refuses, before anything is spent, an engine that cannot work on this task."""
         files: list[Path] = []
-        if not self.engine.shares_memory and self.rereadable:  # its workers read them themselves
+        if not self.engine.shares_memory and self.rereadable:
             files = [part.path for part in self._source.parts() if hasattr(part, "path") and not isinstance(part, Held)]
         self.engine.ready(dict.fromkeys(files))
 
@@ -247,3 +235,10 @@ class Task:
             raise errors.InvalidValue(
                 "Expected a task admitted by the gate: gate.admit(task) bounds what one person contributes."
             )
+
+
+def _in_turn(pieces: Sequence[Any], show: Callable[[float], None]) -> Iterator[Any]:
+    """Yields pieces, and shows how many are done."""
+    for done, piece in enumerate(pieces):
+        show(done / len(pieces))
+        yield piece

@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class Engine(Protocol):
-    """Where parts are worked on.
+    """Where parts are worked on; speed alone.
 
     It draws nothing and decides nothing: partial results are whole numbers, whose sum does not depend on the parts,
     their order or where they were made.
