@@ -21,6 +21,8 @@ import pytest
 
 import reticent as rt
 from reticent import errors
+from reticent.cli import main
+from reticent.cli.inputs import cluster_of
 from reticent.directory import Directory
 from reticent.gate.noise import NoiseSource
 from reticent.lab.bench import runner
@@ -28,6 +30,8 @@ from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.processes import Processes
 from reticent.lab.bench.specs import Spec
 from reticent.program import learn
+from reticent.readers import Columns
+from reticent.readers.by_ending import open_source
 from reticent.sensitive.engines import Ray, machines
 from reticent.sensitive.learners import Cosine
 from reticent.sensitive.task import Task
@@ -258,15 +262,28 @@ def test_a_worker_killed_while_it_encodes_changes_nothing(cluster, small_batches
     assert (tmp_path / "died").exists()
 
 
-def test_what_fails_on_a_cluster_is_spent_and_not_published(cluster, capfd):
-    def encoder(texts: Any) -> Any:
+class Unreadable:
+    """An encoder that no other process can read."""
+
+    width = 3
+
+    def __call__(self, texts: Any) -> Any:
+        return np.stack([as_numbers(text) for text in texts])
+
+    def __getstate__(self) -> dict[str, int]:
+        return {"any": 1}
+
+    def __setstate__(self, state: object) -> None:
         raise ValueError("SECRET of a row")
 
+
+def test_what_fails_on_a_cluster_is_spent_and_not_published(cluster, capfd):
     directory = Directory.create(None, POLICIES["public"], Cosine().rule, rt.Budget(epsilon=8.0, delta=1e-5))
     task = Task(TEXTS, LABELS, name="march", engine=cluster)
     with pytest.raises(errors.LearningFailed):
-        learn([task], Cosine(), POLICIES["public"], directory, encoder=encoder)
+        learn([task], Cosine(), POLICIES["public"], directory, encoder=Unreadable())
     assert directory.model.releases == ()
+    assert [spend.task for spend in directory.statement().spends] == ["march"]
     assert "SECRET" not in "".join(capfd.readouterr())
 
 
@@ -289,6 +306,80 @@ def test_encoders_with_a_cache_are_refused_on_a_cluster(cluster, tmp_path):
     with pytest.raises(errors.InvalidValue, match="without a cache"):
         learn([Task(TEXTS, LABELS, engine=cluster)], Cosine(), POLICIES["public"], directory, encoder=encoder)
     assert directory.statement().spends == ()
+
+
+def shards(folder: Path) -> Path:
+    """Three Parquet files with features, labels and persons."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    folder.mkdir()
+    for i, part in enumerate(np.array_split(np.arange(600), 3)):
+        columns: dict[str, Any] = {f"x{j}": FEATURES[part, j] for j in range(5)}
+        columns |= {"code": [LABELS[row] for row in part], "patient": [PERSONS[row] for row in part]}
+        parquet.write_table(pa.table(columns), folder / f"{i}.parquet")
+    return folder
+
+
+def opened(folder: Path, *, person: str | None) -> Any:
+    return open_source(folder, Columns(features=[f"x{j}" for j in range(5)], label="code", person=person))
+
+
+@pytest.mark.parametrize("person", [None, "patient"])
+def test_workers_read_the_shards_of_a_folder(cluster, tmp_path, person):
+    folder = shards(tmp_path / "march")
+    whole = Task(FEATURES, LABELS, None if person is None else PERSONS)
+    for engine in (None, cluster):
+        task = Task.streamed(opened(folder, person=person), engine=engine)
+        assert released(task, POLICIES["released"]) == released(whole, POLICIES["released"])
+
+
+def test_a_shard_that_cannot_be_read_is_not_published(cluster, tmp_path):
+    folder = shards(tmp_path / "march")
+    source = opened(folder, person=None)
+    broken = bytearray((folder / "1.parquet").read_bytes())
+    broken[40:400] = bytes(360)  # its footer is whole: what is in it shows when it is read
+    (folder / "1.parquet").write_bytes(broken)
+    directory = Directory.create(None, POLICIES["public"], Cosine().rule, rt.Budget(epsilon=8.0, delta=1e-5))
+    with pytest.raises(errors.LearningFailed):
+        learn([Task.streamed(source, engine=cluster)], Cosine(), POLICIES["public"], directory)
+    assert directory.model.releases == ()
+    (folder / "1.parquet").write_bytes(b"")
+    with pytest.raises(errors.ReticentError, match=r"1\.parquet"):
+        opened(folder, person=None)
+
+
+def test_the_command_line_learns_on_a_cluster(cluster, tmp_path, monkeypatch, capsys):
+    """In this process, so that the cluster is the one that runs."""
+    monkeypatch.chdir(tmp_path)
+    shards(tmp_path / "march")
+
+    def run(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["reticent", *words])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        said = capsys.readouterr()
+        assert not stop.value.code, said
+        return said.out
+
+    person = ["--tasks-per-person", "1", "--each-row-is-a-person"]
+    run("init", "model", "--epsilon", "8", "--delta", "1e-5", *person, "--encoder", "none")
+    columns = ["--features", "x0,x1,x2,x3,x4", "--label", "code", "--each-row-is-a-person"]
+    said = run("learn", "march", "--model", "model", *columns, "--engine", "ray", "--address", "auto")
+    assert "Learned march. 3 label(s) known." in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--engine", "dask"], "Expected --engine ray, or no --engine"),
+        (["--address", "auto"], "Expected --engine ray with --address"),
+    ],
+)
+def test_other_engines_are_refused_on_the_command_line(words, said):
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    with pytest.raises(errors.InvalidValue, match=said):
+        cluster_of(given.get("--engine"), given.get("--address"))
 
 
 # --- benchmarks

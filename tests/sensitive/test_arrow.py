@@ -124,7 +124,8 @@ def test_rows_of_other_lengths_are_not_used():
     lists = pa.array([[1.0, 2.0], None, [1.0], [3.0, None], [], [5.0, 6.0]], pa.list_(pa.float32()))
     found = _rows(lists, 2)
     assert found.dtype == np.float32
-    assert np.array_equal(found, np.array([[1, 2], [np.nan] * 2, [np.nan] * 2, [3, np.nan], [np.nan] * 2, [5, 6]]), True)
+    none = [np.nan, np.nan]
+    assert np.array_equal(found, [[1, 2], none, none, [3, np.nan], none, [5, 6]], equal_nan=True)
     assert _rows(lists.slice(2, 4), 2).tolist()[-1] == [5, 6]
 
 

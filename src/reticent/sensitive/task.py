@@ -90,8 +90,9 @@ class Task:
         said = Persons.STATED if each_row_is_a_person else Persons.ASSUMED
         self.whose = Persons.BY_IDS if source.has_persons else said  # public: how the task was passed
         self.name = names.public_name(name)
-        default = source if isinstance(source, InArrow) else Local()  # rows that stay elsewhere are worked on there
-        self.engine: Engine = default if engine is None else engine
+        if isinstance(source, InArrow):
+            engine = source  # rows that stay elsewhere are worked on there
+        self.engine: Engine = Local() if engine is None else engine
         self._source = source
         self._most: int | None = None  # examples of each person; None until the gate says it
         self._known: LabelSpace | None = None

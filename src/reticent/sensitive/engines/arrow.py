@@ -1,4 +1,4 @@
-"""InArrow: a table that another system holds, worked on where it lies: `mapInArrow` of Spark, or what is called alike."""
+"""InArrow: a table that another system holds, worked on where it lies: `mapInArrow` of Spark, or what is like it."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -56,6 +56,7 @@ class InArrow:
     features: str | None = None
     width: int | None = None
     numeric: bool = False
+    names: ClassVar[tuple[str, ...]] = ()  # of columns that hold one feature each
     has_persons: ClassVar[bool] = False
     shares_memory: ClassVar[bool] = False
 

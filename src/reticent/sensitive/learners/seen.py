@@ -129,7 +129,7 @@ def seen(task: Task, encoder: Encode | None, past: Past) -> Seen:
     """
     elsewhere = not task.engine.shares_memory
     if elsewhere and getattr(encoder, "cache", None) is not None:
-        raise errors.InvalidValue("Expected an encoder without a cache: every machine of a cluster would keep features.")
+        raise errors.InvalidValue("Expected an encoder without a cache: each machine of a cluster would keep features.")
     none = encoded(task.no_inputs, encoder, past)
     width = none.shape[1]
     if encoder is None or elsewhere or not task.is_in_memory:
