@@ -15,7 +15,7 @@ from reticent.numerics.progress import Bar
 from reticent.readers.sources import Held
 from reticent.sensitive import columns, streams
 from reticent.sensitive.batches import Batch
-from reticent.sensitive.engines import Engine, Local, Part
+from reticent.sensitive.engines import Engine, InArrow, Local, Part
 
 Result = TypeVar("Result")
 
@@ -90,6 +90,8 @@ class Task:
         said = Persons.STATED if each_row_is_a_person else Persons.ASSUMED
         self.whose = Persons.BY_IDS if source.has_persons else said  # public: how the task was passed
         self.name = names.public_name(name)
+        if isinstance(source, InArrow):
+            engine = source  # rows that stay elsewhere are worked on there
         self.engine: Engine = Local() if engine is None else engine
         self._source = source
         self._most: int | None = None  # examples of each person; None until the gate says it
@@ -159,9 +161,7 @@ class Task:
         return self._batches(lambda _: None)
 
     def _batches(self, show: Callable[[float], None]) -> Iterator[Batch]:
-        pieces = self._parts()
-        for done, piece in enumerate(pieces):
-            show(done / len(pieces))
+        for piece in _in_turn(self._parts(), show):
             yield from piece
 
     def mapped(self, work: Callable[[Part], Result], *, shown: bool = True) -> Iterator[Result]:
@@ -172,24 +172,22 @@ class Task:
             shown: Whether a stream shows its progress on a terminal.
         """
         self._refuse_unbounded()
-        if not self.engine.shares_memory:
-            sent = self._parts() if self._files() else ([batch.alone()] for batch in self.batches())
-            yield from self.engine.map(work, sent)
-            return
         with Bar("Learning") as bar:
-            shared = streams.Shared(self._batches(bar.show if shown and not self.is_in_memory else lambda _: None))
-            yield from self.engine.map(lambda _: shared.worked(work), [shared] * self.engine.ready())
+            show = bar.show if shown and not self.is_in_memory else lambda _: None
+            if self.engine.shares_memory:
+                shared = streams.Shared(self._batches(show))
+                yield from self.engine.map(lambda _: shared.worked(work), [shared] * self.engine.ready())
+            elif self.rereadable and not isinstance(self._source, streams.InMemory | Held):
+                yield from self.engine.map(work, _in_turn(self._parts(), show))  # its workers read them themselves
+            else:
+                yield from self.engine.map(work, ([batch.alone()] for batch in self._batches(show)))
 
     def ready(self) -> None:
         """Refuses, before anything is spent, an engine that cannot work on this task."""
-        self.engine.ready(() if self.engine.shares_memory else self._files())
-
-    def _files(self) -> list[Path]:
-        """The files that workers with another memory read by themselves; none where examples are in this one."""
-        path = getattr(self._source, "path", None)
-        if path is None or isinstance(self._source, Held):
-            return []
-        return list(dict.fromkeys(part.path for part in self._source.parts()))
+        files: list[Path] = []
+        if not self.engine.shares_memory and self.rereadable:
+            files = [part.path for part in self._source.parts() if hasattr(part, "path") and not isinstance(part, Held)]
+        self.engine.ready(dict.fromkeys(files))
 
     def _parts(self) -> list[Any]:
         if not self.rereadable:
@@ -238,3 +236,10 @@ class Task:
             raise errors.InvalidValue(
                 "Expected a task admitted by the gate: gate.admit(task) bounds what one person contributes."
             )
+
+
+def _in_turn(pieces: Sequence[Any], show: Callable[[float], None]) -> Iterator[Any]:
+    """Yields pieces, and shows how many are done."""
+    for done, piece in enumerate(pieces):
+        show(done / len(pieces))
+        yield piece

@@ -7,9 +7,9 @@ Nothing is kept between draws: every call asks the operating system for a new ke
 few. (A buffer of bits would be faster for small draws. It is left out, since it would be a state.) So threads, forked
 children and restored snapshots of the process (a virtual machine, a container checkpoint) have no common state to
 repeat. Noise that is drawn again, of memory between tasks, has keys that its caller keeps (`rounded_gaussians`,
-`rounded_words`). What stays outside: an operating system that repeats its own random numbers after it was restored (Linux 5.18 and later
-notices by VMGENID, where the hypervisor has it), and keys and noise in memory, which is neither locked nor wiped and
-may be swapped.
+`rounded_words`). What stays outside: an operating system that repeats its own random numbers after it was restored
+(Linux 5.18 and later notices by VMGENID, where the hypervisor has it), and keys and noise in memory, which is neither
+locked nor wiped and may be swapped.
 """
 
 import functools
