@@ -1,7 +1,7 @@
-"""What is called `paper` follows the paper to the letter: beside it stand twenty lines each, written from the paper alone.
+"""What is called `paper` follows the paper to the letter: each beside twenty lines that were written from the paper.
 
-Noise is taken off by comparing what was released with the exact sums: the rest must be normal with the paper's deviation.
-Training is compared without noise and with whole batches, where it has one right answer.
+Noise is taken off by comparing what was released with the exact sums: the rest must be normal, of the paper's
+deviation. Training is compared without noise and with whole batches, where it has one right answer.
 """
 
 import importlib.util
@@ -224,4 +224,5 @@ def test_the_papers_film_is_trained_with_its_head():
     assert sorted(release.parameters) == sorted((*named, "rows"))
     for name, value in mine.items():  # Adam turns the last bits of a small gradient into steps
         apart = np.abs(release.parameters[name].ravel() - value)
-        assert np.median(apart) < 2e-3 and apart.max() < 0.05
+        assert np.median(apart) < 2e-3
+        assert apart.max() < 0.05

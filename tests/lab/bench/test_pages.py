@@ -119,7 +119,8 @@ def test_the_report_of_results_is_one_file(folder):
     folder.write("tables/mine.json", json.dumps([table]))
     text = pages.report(folder.path)
     assert self_contained(text)
-    assert "Findings of the paper" in text and "Our claims" in text
+    assert "Findings of the paper" in text
+    assert "Our claims" in text
     assert "<em>failed</em>" in text
     assert "no room &lt;b&gt;" in text
     assert "NOT PRIVATE" in text
