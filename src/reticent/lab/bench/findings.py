@@ -1,4 +1,4 @@
-"""The findings of the paper, checked with the paper's methods alone, and our claims; on the results of each data set."""
+"""The findings of the paper, checked with its methods alone, and our claims; on the results of each data set."""
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
