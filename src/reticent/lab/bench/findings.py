@@ -23,6 +23,7 @@ _USUAL = {
     "names": False,
     "memory": MEMORIES[0],
     "blurry": BLURRY,
+    "persons": 1,
 }
 
 
