@@ -237,7 +237,8 @@ def bench(
         speed=speed,
         say=(lambda text: None) if as_json else tell,
     )
-    found = findings.findings(Folder(out).results())
+    results = Folder(out).results()
+    found = [*findings.findings(results), *findings.claims(results)]
     if page is not None:
         page.write_text(pages.markdown(wanted, out, command=_command()), encoding="utf-8")
     if as_json:

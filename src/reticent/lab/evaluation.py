@@ -31,12 +31,19 @@ class AccuracyMatrix:
         return float(np.mean(self.values[-1]))
 
     @property
+    def forgetting_after_each_task(self) -> Floats:
+        """Mean over earlier tasks of the best accuracy they had before minus that of now, after each task; first 0.
+
+        >>> AccuracyMatrix(np.array([[0.9, np.nan], [0.7, 0.8]])).forgetting_after_each_task.round(3).tolist()
+        [0.0, 0.2]
+        """
+        lost = (np.nanmax(self.values[:t, :t], axis=0) - row[:t] for t, row in enumerate(self.values) if t)
+        return np.array([0.0, *(float(np.mean(each)) for each in lost)])
+
+    @property
     def forgetting(self) -> float:
-        """Mean over earlier tasks of the best accuracy they ever had minus the last one; 0 for a single task."""
-        if len(self.values) < 2:
-            return 0.0
-        best = np.nanmax(self.values[:-1, :-1], axis=0)
-        return float(np.mean(best - self.values[-1, :-1]))
+        """That after the last task; 0 for a single one."""
+        return float(self.forgetting_after_each_task[-1])
 
 
 def calibration_error(confidence: Floats, right: npt.NDArray[np.bool_], bins: int = 15) -> float:

@@ -11,11 +11,11 @@ from reticent.report.seeds import Spread
 from reticent.report.svg import MOST_SERIES
 
 # What tells series apart, in the order in which it is said.
-SAID = ("learner", "adapter", "labels", "names", "memory", "share", "epsilon", "ratio", "tasks")
+SAID = ("learner", "adapter", "labels", "names", "memory", "share", "epsilon", "ratio", "tasks", "persons")
 # What gets plots of its own first, where one plot would hold too many series; learners are compared in one plot.
 SPLIT = ("ratio", "epsilon", "labels")
 # What need not be said of a series that has one value of it.
-IMPLIED = ("tasks", "share", "adapter", "names", "memory", "blurry")
+IMPLIED = ("tasks", "share", "adapter", "names", "memory", "blurry", "persons")
 NO_PRIVACY = "no privacy"
 BEST = "best"
 

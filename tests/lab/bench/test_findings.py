@@ -6,11 +6,15 @@ from typing import Any
 import pytest
 
 from reticent.lab.bench.findings import (
+    HOLDS,
+    HOLDS_NOT,
     NOT_REPRODUCED,
     NOT_RUN,
     RATIOS,
     REPRODUCED,
     Measured,
+    claims,
+    claims_table,
     findings,
     findings_table,
 )
@@ -27,12 +31,21 @@ def made(accuracy: float, learner: str, labels: str = "base", **fields: Any) -> 
 
 
 def verdicts(*runs: dict[str, Any]) -> dict[str, str]:
-    return {finding.claim: finding.verdict for finding in findings(by_digest(list(runs)))}
+    """What is said of the paper's findings, and of our claims in the same words."""
+    results = by_digest(list(runs))
+    words = {HOLDS: REPRODUCED, HOLDS_NOT: NOT_REPRODUCED}
+    ours = {claim.claim: words.get(claim.verdict, claim.verdict) for claim in claims(results)}
+    return {finding.claim: finding.verdict for finding in findings(results)} | ours
 
 
 def curve(learner: str, values: Sequence[float]) -> list[dict[str, Any]]:
     """Accuracy at blurriness 0, 10, 25, 50, 75 and 100."""
     return [made(v, learner, "released", ratio=r) for r, v in zip((0.0, *RATIOS), values, strict=True)]
+
+
+def ends(learner: str, values: Sequence[float], **fields: Any) -> list[dict[str, Any]]:
+    """Accuracy with public labels at blurriness 100, 50 and 0."""
+    return [made(v, learner, ratio=r, **fields) for r, v in zip((100.0, 50.0, 0.0), values, strict=True)]
 
 
 PAPER = [80, 78, 75, 70, 60, 50]
@@ -71,18 +84,48 @@ CLAIMS: list[tuple[str, list[dict[str, Any]], list[dict[str, Any]]]] = [
     ),
     (
         "Naive collapses: less than two thirds of PEFT (epsilon 8)",
-        [made(59, "naive", epsilon=8.0), made(90, "peft", epsilon=8.0)],
-        [made(61, "naive", epsilon=8.0), made(90, "peft", epsilon=8.0)],
+        [made(59, "naive", epsilon=8.0), made(90, "peft-paper", epsilon=8.0)],
+        [made(61, "naive", epsilon=8.0), made(90, "peft-paper", epsilon=8.0)],
     ),
     (
         "Desai et al. below both methods (epsilon 1)",
-        [made(50, "desai"), made(60, "cosine-paper"), made(70, "peft")],
-        [made(65, "desai"), made(60, "cosine-paper"), made(70, "peft")],
+        [made(50, "desai"), made(60, "cosine-paper"), made(70, "peft-paper")],
+        [made(65, "desai"), made(60, "cosine-paper"), made(70, "peft-paper")],
     ),
     (
-        "PEFT above the paper's Cosine (epsilon 1, last layer)",
-        [made(70, "peft"), made(60, "cosine-paper")],
-        [made(60, "peft"), made(70, "cosine-paper")],
+        "PEFT above Cosine in disjoint streams (both the paper's, epsilon 1, last layer)",
+        [made(70, "peft-paper"), made(60, "cosine-paper")],
+        [made(60, "peft-paper"), made(70, "cosine-paper")],
+    ),
+    (
+        "Release Labels degrades with blurriness (the paper's PEFT, epsilon 1)",
+        curve("peft-paper", PAPER),
+        curve("peft-paper", [80, 78, 75, 79, 60, 50]),
+    ),
+    (
+        "Cosine is invariant to blurriness where labels are public (the paper's, epsilon 8)",
+        ends("cosine-paper", [58.5, 57, 58], epsilon=8.0),
+        ends("cosine-paper", [55, 57, 58], epsilon=8.0),
+    ),
+    (
+        "PEFT degrades with blurriness at epsilon 1 (the paper's, public labels)",
+        ends("peft-paper", [50, 60, 70]),
+        ends("peft-paper", [65, 60, 70]),
+    ),
+    (
+        "blurriness hardly matters for PEFT at epsilon 8 (the paper's, public labels)",
+        ends("peft-paper", [68, 69, 70], epsilon=8.0),
+        ends("peft-paper", [64, 69, 70], epsilon=8.0),
+    ),
+    (
+        "FiLM above the last layer (the paper's PEFT, epsilon 8)",
+        [made(80, "peft-paper", epsilon=8.0, adapter="film"), made(79, "peft-paper", epsilon=8.0)],
+        [made(79, "peft-paper", epsilon=8.0, adapter="film"), made(79, "peft-paper", epsilon=8.0)],
+    ),
+    (
+        "our PEFT is not behind the paper's by half a point (public labels, epsilon 1)",
+        [made(69.6, "peft"), made(70, "peft-paper")],
+        [made(69.4, "peft"), made(70, "peft-paper")],
     ),
 ]
 
@@ -106,6 +149,51 @@ def test_about_ninety_labels_where_classes_are_as_large_as_the_papers():
     claim = "about 90 of 100 labels at a share of 2.5 %"
     assert [at(known)[claim] for known in (84, 85, 95, 96)] == [NOT_REPRODUCED, REPRODUCED, REPRODUCED, NOT_REPRODUCED]
     assert claim not in at(90, DATA)
+
+
+def test_released_labels_are_compared_with_a_thousand_times_the_labels():
+    claim = "Release Labels superior or comparable to Public 1000x (the paper's PEFT, epsilon 8)"
+
+    def at(released: float) -> dict[str, str]:
+        both = {"released": released, "public-1000x": 70.0}
+        return verdicts(*(made(value, "peft-paper", labels, epsilon=8.0) for labels, value in both.items()))
+
+    assert [at(value)[claim] for value in (69.1, 68.9)] == [REPRODUCED, NOT_REPRODUCED]
+    assert claim not in verdicts(made(70, "peft-paper", "released", epsilon=8.0))
+
+
+def test_a_small_share_of_the_budget_is_compared_with_larger_ones():
+    claim = "less than 10 % of the budget suffices for the labels (the paper's Cosine, epsilon 1)"
+
+    def at(by_share: dict[float, float]) -> dict[str, str]:
+        return verdicts(*(made(v, "cosine-paper", "released", share=s) for s, v in by_share.items()))
+
+    assert at({2.5: 40, 5.0: 60, 10.0: 60.9, 30.0: 50})[claim] == REPRODUCED
+    assert at({2.5: 40, 5.0: 59, 10.0: 60.1, 30.0: 50})[claim] == NOT_REPRODUCED
+    assert claim not in at({2.5: 40, 5.0: 59})
+
+
+def test_seeds_are_compared_by_their_deviation():
+    claim = "PEFT varies more over seeds without DP than with it (the paper's, deviation in points)"
+    without = [made(v, "peft-paper", epsilon=None, seed=i) for i, v in enumerate((60, 90))]
+    strict = [made(v, "peft-paper", seed=i) for i, v in enumerate((70, 72))]
+    assert verdicts(*without, *strict)[claim] == REPRODUCED
+    assert verdicts(*without)[claim] == verdicts(*without, strict[0])[claim] == NOT_RUN
+    wide = [made(v, "peft-paper", seed=i) for i, v in enumerate((10, 72))]
+    assert verdicts(*without, *wide)[claim] == NOT_REPRODUCED
+
+
+def test_a_finding_of_the_paper_is_tested_without_our_methods():
+    ours = [made(50 + i, learner, ratio=r) for i, learner in enumerate(("cosine", "peft")) for r in (0.0, 50.0, 100.0)]
+    assert findings(by_digest(ours)) == []
+    assert claims_table(claims(by_digest(ours))).title == "Our claims"
+
+
+def test_names_and_memory_are_rows_of_their_own():
+    runs = [made(50, "cosine"), made(90, "cosine", names=True), made(95, "cosine", memory="vault")]
+    measured = Measured(by_digest(runs), DATA)
+    assert measured("cosine") == pytest.approx(50)
+    assert measured("cosine", names=True) == pytest.approx(90)
 
 
 def test_findings_are_of_medians_over_seeds():

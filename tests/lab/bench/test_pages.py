@@ -39,7 +39,7 @@ def test_the_page_says_how_it_was_made_and_everything_on_it(folder):
     assert text.startswith("# Results\n")
     assert "Written by `reticent bench mine.toml --page x.md`, never by hand. NOT PRIVATE" in text
     assert "4 runs, 12 s of one core in all." in text
-    assert text.index("## On one screen") < text.index("## How it was made") < text.index("## Findings\n")
+    assert text.index("## On one screen") < text.index("## How it was made") < text.index("## Findings of the paper\n")
     assert "| clinc150 | 1 | public | 70.0 | 50.0 | - | - |" in text
     behind = text.split("## Where ours is behind the paper's method")[1].split("## ")[0].split("\n")
     assert [line for line in behind if line] == [
@@ -119,7 +119,8 @@ def test_the_report_of_results_is_one_file(folder):
     folder.write("tables/mine.json", json.dumps([table]))
     text = pages.report(folder.path)
     assert self_contained(text)
-    assert "and ours beside them" in text
+    assert "Findings of the paper" in text
+    assert "Our claims" in text
     assert "<em>failed</em>" in text
     assert "no room &lt;b&gt;" in text
     assert "NOT PRIVATE" in text

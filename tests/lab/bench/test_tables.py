@@ -171,6 +171,15 @@ def test_no_entry_of_any_packaged_spec_mixes_runs():
                     assert len(set(seeds)) == len(seeds)
 
 
+def test_forgetting_is_shown_after_each_task():
+    both = 'columns = "task"\nmetrics = ["accuracy", "forgetting"]\ntasks = 2'
+    mine = read("mine", f'data = "clinc150"\nlearner = "peft"\n{both}')
+    _, later = tables.tables(mine, by_digest(results(mine, lambda c: 0.9, forgetting_curve=[0.0, 0.25])))
+    _, before = tables.tables(mine, by_digest(results(mine, lambda c: 0.9)))
+    assert [row[-2:] for row in later.rows][-1][1].startswith("25.0")
+    assert before.rows[-1][-1] == "-"
+
+
 def test_columns_may_be_tasks_or_aggregations():
     mine = read("mine", 'data = "clinc150"\nlearner = "peft"\ncolumns = "task"\nstatistic = "minmax"\ntasks = 3')
     runs = by_digest(results(mine, lambda c: 0.9, curve=[0.1, 0.2, 0.3]))

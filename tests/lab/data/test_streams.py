@@ -22,10 +22,31 @@ def test_uniform_streams_spread_the_blurry_half():
     assert abs(table[spread] - 100).max() < 60
 
 
-def test_ratio_is_the_chance_of_a_uniform_task():
-    table = Stream(tasks=5, ratio=0.5, blurry=1.0, seed=3).examples(LABELS)
-    at_home = table.max(axis=1).mean() / 500
-    assert at_home == pytest.approx(0.5 + 0.5 / 5, abs=0.02)
+def test_i_blurry_is_as_its_authors_publish_it():
+    """Counted in their files for CIFAR-100, N50-M10: in every task as many classes of each kind, and examples."""
+    labels = np.repeat(np.arange(100), 500)
+    stream = Stream(tasks=10, ratio=0.1, blurry=0.5, seed=3)
+    table = stream.examples(labels)
+    homes = np.array([stream.homes(labels)[label] for label in range(100)])
+    disjoint = (table > 0).sum(axis=1) == 1
+    assert table.sum(axis=0).tolist() == [5_000] * 10
+    assert np.bincount(homes[disjoint]).tolist() == np.bincount(homes[~disjoint]).tolist() == [5] * 10
+    assert (table[disjoint].max(axis=1) == 500).all()
+    at_home = table[np.arange(100), homes][~disjoint]
+    left = 2_500 - np.array([table[(homes == t) & ~disjoint, t].sum() for t in range(10)])
+    assert at_home.mean() == pytest.approx(500 * (0.9 + 0.1 / 10), abs=5)
+    assert (left > 250 - 60).all()
+    assert (left <= 250).all()
+    assert table[~disjoint].sum() == 50 * 500
+
+
+def test_the_ratio_is_exact_in_every_task():
+    stream = Stream(tasks=5, ratio=1.0, blurry=1.0, seed=3)
+    table = stream.examples(LABELS)
+    assert table.sum(axis=0).tolist() == [2_000] * 5
+    half = Stream(tasks=2, ratio=0.5, blurry=1.0, seed=3).examples(np.repeat(["a", "b"], 1_000))
+    assert half.sum(axis=0).tolist() == [1_000] * 2
+    assert half.max(axis=1).tolist() == pytest.approx([750, 750], abs=100)
 
 
 @pytest.mark.parametrize("tasks", [1, 3, 5, 20])

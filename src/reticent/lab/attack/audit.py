@@ -256,7 +256,9 @@ def _trained(learner: Any, policy: Policy, budget: Budget, encoder: Encode | Non
     learner = replace(learner, adapter=learner.adapter or last_layer).resolved(None)
     known = whole_games.space(policy)
     rate, steps, delta = learner.rate, learner.steps, budget.delta
-    cost = task_cost(policy, known, budget, rate=rate, steps=steps, calibrate=learner.calibrate)
+    cost = task_cost(
+        policy, known, budget, rate=rate, steps=steps, calibrate=learner.calibrate, keep_all=learner.keep_all
+    )
     spent = accounting.repeat(cost.event, budget.tasks_per_person)
     yield lambda: [exact.exact("the law of what is drawn", spent, delta)]
     through = encoder if isinstance(encoder, Encoder) else training_games.tiny_encoder(32) if adapts else None

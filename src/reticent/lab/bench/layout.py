@@ -44,7 +44,7 @@ def beside(spec: Spec) -> Callable[[Run], tuple[str, ...]]:
     """Returns what else tells apart runs of one classifier: runs of one entry differ in seed and share alone."""
     seen: dict[tuple[str, ...], set[object]] = {}
     for run in spec.runs:
-        for name in ("adapter", "ratio", "tasks", "names", "memory"):
+        for name in ("adapter", "ratio", "tasks", "names", "memory", "persons"):
             seen.setdefault((run.data, _family(run), name), set()).add(getattr(run, name))
 
     def said(run: Run) -> tuple[str, ...]:
@@ -54,6 +54,7 @@ def beside(spec: Spec) -> Callable[[Run], tuple[str, ...]]:
             "tasks": f"{run.tasks} tasks",
             "names": NAMES[run.names],
             "memory": MEMORIES[run.memory],
+            "persons": f"persons in {run.persons} tasks",
         }
         several = (name for name in texts if len(seen[run.data, _family(run), name]) > 1)
         ours = catalogue.entry(run.learner).origin != catalogue.PAPER
@@ -135,6 +136,8 @@ def column_name(spec: Spec, column: object) -> str:
         return LABEL_NAMES[str(column)]
     if spec.columns == "epsilon":
         return "no privacy" if column is None else f"epsilon {column:g}"
+    if spec.columns == "persons":
+        return "in one task" if column == 1 else f"in {column} tasks"
     return f"{spec.columns} {column:g}" if isinstance(column, float | int) else str(column)
 
 

@@ -72,6 +72,7 @@ def measured(
         "forgetting": matrix.forgetting if whole and run.tasks > 1 else None,
         "matrix": [[None if np.isnan(v) else float(v) for v in row] for row in values],
         "curve": [None if np.isnan(v) else float(v) for v in matrix.after_each_task],
+        "forgetting_curve": [float(v) for v in matrix.forgetting_after_each_task] if whole else None,
         "overall": [None if np.isnan(v) else float(v) for v in overall],  # on the test data of all tasks
         "aggregations": _by_aggregation(model, embedded, truth),
         "known": len(set(model.classes_.tolist()) & set(np.unique(data.labels).tolist())),

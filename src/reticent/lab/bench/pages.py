@@ -10,7 +10,7 @@ from typing import Any
 from reticent.lab.bench import layout, tables, typeset
 from reticent.lab.bench import specs as packaged
 from reticent.lab.bench.estimates import WITHOUT_DATA, Estimates, duration
-from reticent.lab.bench.findings import findings, findings_table, in_short
+from reticent.lab.bench.findings import claims, claims_table, findings, findings_table, in_short
 from reticent.lab.bench.folder import STREAMS, Folder
 from reticent.lab.bench.one_run import NOT_PRIVATE, code
 from reticent.lab.bench.one_screen import one_screen
@@ -47,6 +47,7 @@ def markdown(specs: Sequence[Spec], out: Path, *, command: str) -> str:
         *_code_lines(results),
         "",
         typeset.markdown(findings_table(findings(results))),
+        typeset.markdown(claims_table(claims(results))),
         "## Where ours is behind the paper's method",
         "",
         *([f"- {note.removeprefix('Ours is behind: ')}" for note in dict.fromkeys(behind)] or ["Nowhere."]),
@@ -67,6 +68,7 @@ def to_json(specs: Sequence[Spec], out: Path, outcome: Outcome) -> dict[str, Any
         "missing": dict(outcome.missing),
         "by_other_code": by_other_code(specs, out),
         "findings": [asdict(finding) for finding in findings(results)],
+        "claims": [asdict(claim) for claim in claims(results)],
         "tables": {spec.name: [asdict(table) for table in _tables(spec, folder, results)] for spec in specs},
     }
 
@@ -81,7 +83,7 @@ def report(path: Path) -> str:
     return results_page(
         "reticent bench",
         [layout.named(result) for result in results.values()],
-        [asdict(findings_table(found)), *tables_of],
+        [asdict(findings_table(found)), asdict(claims_table(claims(results))), *tables_of],
         takeaway=in_short(found),
         attack=folder.read("attack.json"),
         drop=folder.read("drop.json"),

@@ -27,7 +27,7 @@ LAST_LAYER, FILM = "last_layer", "film"
 ADAPTERS = (LAST_LAYER, FILM)
 MEMORIES = ("none", "vault", "recurring")
 BLURRY = 50.0
-_LATER = ("names", "memory", "blurry")
+_LATER = ("names", "memory", "blurry", "persons")
 
 Result = Mapping[str, Any]  # what `one_run` measured of a run, as in runs/*.json
 Results = Mapping[str, Result]  # by the digests of their runs
@@ -53,6 +53,7 @@ class Run:
         memory: One of `MEMORIES`: nothing is kept between tasks, or a vault, for labels of which it is not known
             whether they come back, or which do.
         blurry: Percent of the classes that are blurry.
+        persons: Most tasks that one person may be in: what noise is calibrated for.
 
     Example:
         >>> Run(data="clinc150", learner="cosine").name
@@ -73,6 +74,7 @@ class Run:
     names: bool = False
     memory: str = MEMORIES[0]
     blurry: float = BLURRY
+    persons: int = 1
 
     @functools.cached_property
     def digest(self) -> str:
@@ -98,12 +100,14 @@ class Run:
         parts += [f"{self.tasks} tasks"] if self.tasks != TASKS else []
         parts += ["names"] if self.names else []
         parts += [f"memory {self.memory}"] if self.memory != MEMORIES[0] else []
+        parts += [f"persons in {self.persons} tasks"] if self.persons != 1 else []
         return " ".join([*parts, f"seed {self.seed}"])
 
     @property
     def budget(self) -> Budget:
         """What the run may spend; without privacy it is only written on the ledger."""
-        return Budget(epsilon=8.0 if self.epsilon is None else self.epsilon, delta=DELTA)
+        epsilon = 8.0 if self.epsilon is None else self.epsilon
+        return Budget(epsilon=epsilon, delta=DELTA, tasks_per_person=self.persons)
 
     @property
     def spends_without_limit(self) -> bool:

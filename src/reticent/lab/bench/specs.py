@@ -22,8 +22,8 @@ _LARGEST_FILE = MEGABYTE // 4
 SHARE = 10.0
 
 METRICS = ("accuracy", "forgetting", "known", "public", "parent", "seconds")
-AXES = ("data", "learner", "labels", "epsilon", "ratio", "share", "adapter", "memory", "names")
-COLUMNS = (*AXES[2:6], "task", "aggregation")
+AXES = ("data", "learner", "labels", "epsilon", "ratio", "share", "adapter", "memory", "names", "persons")
+COLUMNS = (*AXES[2:6], "persons", "task", "aggregation")
 KINDS = ("grid", "attack", "drop")
 # The specs that run without a network and a GPU, in the order of the paper.
 OFFLINE = (
@@ -36,6 +36,7 @@ OFFLINE = (
     "streams",
     "streams-long",
     "large-spaces",
+    "persons",
     "hierarchy",
     "desai",
     "aggregation",
@@ -204,6 +205,7 @@ def _run(name: str, values: dict[str, Any]) -> Run:
     if run.memory != MEMORIES[0] and run.spends_without_limit:
         raise errors.InvalidValue(f"Spec {name}: memory is for runs with a budget.")
     errors.whole("tasks", run.tasks, at_least=1)
+    errors.whole("persons", run.persons, at_least=1)
     return run
 
 

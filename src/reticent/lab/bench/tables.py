@@ -134,7 +134,9 @@ def _grid(spec: Spec, metric: str, results: Results) -> Table:
 def _value(result: Result, spec: Spec, metric: str, column: object) -> float | None:
     if spec.columns == "task":
         everywhere = result["run"].get("blurry") == 100  # then no task has labels of its own
-        value = result["overall" if everywhere else "curve"][int(str(column)) - 1]
+        curve = "forgetting_curve" if metric == "forgetting" else "overall" if everywhere else "curve"
+        values = result.get(curve)  # forgetting came later
+        value = None if values is None else values[int(str(column)) - 1]
     elif spec.columns == "aggregation":
         value = result["aggregations"].get(str(column))
     elif metric == "seconds":

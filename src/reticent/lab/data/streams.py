@@ -17,12 +17,15 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """i-Blurry (Koh et al. 2022): disjoint classes, and blurry ones whose examples are also in other tasks.
+    """i-Blurry as its authors publish it (Koh et al. 2022): disjoint classes, and blurry ones that are in all tasks.
+
+    Every task is home to as many disjoint classes as any other, and to as many blurry ones. Of the blurry examples at
+    home in a task exactly the ratio leaves; all that leave are shuffled and dealt evenly to all tasks, home included.
+    So classes of one size give tasks of one size.
 
     Args:
         tasks: How many tasks.
-        ratio: Chance that an example of a blurry class leaves its home task for one drawn uniformly from all tasks,
-            home included: 0 is disjoint, 1 is uniform.
+        ratio: Share of blurry examples that is dealt to all tasks: 0 is disjoint, 1 is uniform.
         blurry: Share of the classes that are blurry.
         seed: Of the class order, and of which examples change their task.
 
@@ -46,13 +49,15 @@ class Stream:
         """Returns the task of each example."""
         draw = np.random.default_rng(self.seed)
         classes, index = np.unique(np.asarray(labels), return_inverse=True)
-        home = self._homes(len(classes), draw)
-        blurry = np.zeros(len(classes), dtype=np.bool_)
-        blurry[draw.permutation(len(classes))[: round(self.blurry * len(classes))]] = True
+        home, blurry = self._homes(len(classes), draw)
         task = home[index]
-        leaves = blurry[index] & (draw.random(len(task)) < self.ratio)
-        task[leaves] = draw.integers(self.tasks, size=int(leaves.sum()))
+        leaving = [self._leaving(np.flatnonzero(blurry[index] & (task == t)), draw) for t in range(self.tasks)]
+        for t, dealt in enumerate(np.array_split(draw.permutation(np.concatenate(leaving)), self.tasks)):
+            task[dealt] = t
         return task
+
+    def _leaving(self, mine: Ints, draw: np.random.Generator) -> Ints:
+        return draw.permutation(mine)[: round(self.ratio * len(mine))]
 
     def homes(self, labels: npt.ArrayLike) -> dict[Any, int]:
         """Returns the home task of each label: where all its examples are, unless it is blurry.
@@ -61,13 +66,17 @@ class Stream:
         [0, 1]
         """
         classes = np.unique(np.asarray(labels))
-        homes = self._homes(len(classes), np.random.default_rng(self.seed))
+        homes, _ = self._homes(len(classes), np.random.default_rng(self.seed))
         return dict(zip(classes.tolist(), homes.tolist(), strict=True))
 
-    def _homes(self, classes: int, draw: np.random.Generator) -> Ints:
-        home = np.empty(classes, dtype=np.int64)
-        home[draw.permutation(classes)] = np.arange(classes) * self.tasks // max(classes, 1)
-        return home
+    def _homes(self, classes: int, draw: np.random.Generator) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """Returns the home of each class, and which ones are blurry: evenly along the order, so in every task."""
+        order, place = draw.permutation(classes), np.arange(classes)
+        home, blurry = np.empty(classes, dtype=np.int64), np.empty(classes, dtype=np.bool_)
+        home[order] = place * self.tasks // max(classes, 1)
+        many = round(self.blurry * classes)
+        blurry[order] = (place + 1) * many // max(classes, 1) > place * many // max(classes, 1)
+        return home, blurry
 
     def split(
         self, features: npt.NDArray[np.generic], labels: npt.ArrayLike

@@ -71,12 +71,29 @@ class TaskCost:
 
 
 def task_cost(
-    policy: Policy, known: LabelSpace, budget: Budget, *, rate: float, steps: int, calibrate: Calibrate
+    policy: Policy,
+    known: LabelSpace,
+    budget: Budget,
+    *,
+    rate: float,
+    steps: int,
+    calibrate: Calibrate,
+    keep_all: bool = False,
 ) -> TaskCost:
-    """Fixes what a task costs, from public facts."""
+    """Fixes what a task costs, from public facts.
+
+    Args:
+        policy: Where labels come from.
+        known: The labels that are known before the task.
+        budget: Of the whole stream.
+        rate: Chance that a step sees an example.
+        steps: Number of steps.
+        calibrate: From what else is spent to a training within the budget.
+        keep_all: Whether a head has a row for every public label, however many; then nothing is counted.
+    """
     steps_at = partial(calibrate, rate=rate, steps=steps)
     if isinstance(policy, PublicLabels):
-        if len(known) <= ALL_KEPT:
+        if keep_all or len(known) <= ALL_KEPT:
             training = steps_at(events.Public(), budget)
             return TaskCost(training, training)
         noise = accounting.gaussian_sigma(budget) / math.sqrt(_COUNT_SHARE)

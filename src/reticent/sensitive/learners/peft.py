@@ -48,8 +48,8 @@ class PeftEnsemble:
       - An empty task trains like any other: same steps, same shapes.           test_peft_learns_an_empty_task
       - What is released differs between neighbouring data sets in noisy values only.
                                                                                 test_peft_neighbours_differ_in_values
-      - A head has no row for a public label that does not stand out, beyond 2,000 labels.
-                                                                                test_peft_heads_stay_small
+      - A head has no row for a public label that does not stand out, beyond 2,000 labels; the paper's has one for each.
+                                           test_peft_heads_stay_small, test_the_papers_heads_have_a_row_for_each_label
 
     Everything here is public. Where a setting is None, public facts decide; see `resolved`.
 
@@ -66,6 +66,8 @@ class PeftEnsemble:
         decoys: Rows of a head that no example has; a release has their mean and their spread. A head over the labels of
             its task alone learns to tell these from each other; beside decoys it also learns to reject inputs of other
             tasks. They show how much noise a row has, which `pooled` needs.
+        keep_all: Give a head one row for each public label, however many; else beyond 2,000 labels only for those whose
+            noisy counts stand out, which are paid for.
         tuning: How these settings were chosen; printed in the privacy statement.
         engine: Speed alone.
         calibrate: From what else a task spends, the budget, rate and steps to a training within it. The ledger refuses
@@ -85,6 +87,7 @@ class PeftEnsemble:
     clip_norm: float | None = None
     length: float | None = _LENGTH
     decoys: int = _DECOYS
+    keep_all: bool = False
     tuning: str | None = None
     takes_one_example_per_person: ClassVar[bool] = True  # steps sample examples, not persons
     engine: Engine = field(default_factory=Engine)
@@ -118,8 +121,11 @@ class PeftEnsemble:
         clip_norm: float = 1.0,
         **settings: Any,
     ) -> "PeftEnsemble":
-        """The paper's: FiLM, zero head, 40 epochs of Adam, argmax. It tunes rate, learning rate and clipping norm."""
-        fixed = {"adapter": film, "aggregate": argmax, "epochs": 40, "length": None, "decoys": 0}
+        """The paper's: FiLM, a zero head over all labels, 40 epochs of Adam, argmax.
+
+        It tunes rate, learning rate and clipping norm.
+        """
+        fixed = {"adapter": film, "aggregate": argmax, "epochs": 40, "length": None, "decoys": 0, "keep_all": True}
         return cls(rate=rate, learning_rate=learning_rate, clip_norm=clip_norm, **{**fixed, **settings})
 
     @property
@@ -179,7 +185,15 @@ class PeftEnsemble:
         if learner.adapter == last_layer and learner.aggregate is pooled:  # what else reads no names
             name = Naming.of_known(policy, encoder, known, past, width=inputs.shape[1]).arrays
         rate, steps = learner.rate or 1.0, learner.steps
-        cost = task_cost(policy, known, gate.budget, rate=rate, steps=steps, calibrate=learner.calibrate)
+        cost = task_cost(
+            policy,
+            known,
+            gate.budget,
+            rate=rate,
+            steps=steps,
+            calibrate=learner.calibrate,
+            keep_all=learner.keep_all,
+        )
         learner.training(cost.training)  # refuses settings that cannot be trained with
         permit = gate.spend(cost.event, task=task.name)
         places, rows, new = cost.labels(policy, task.labels, known, permit)
@@ -198,11 +212,11 @@ class PeftEnsemble:
         """Returns the learner that `to_json` wrote."""
         adapter = None if value["adapter"] is None else adapter_from_json(value["adapter"])
         rule = Ensemble.from_json({**value, "adapter": adapter_to_json(adapter or film)})
-        stored = {name: value[name] for name in _STORED}
+        stored = {name: value[name] for name in _STORED if name in value}  # keep_all came later: those had none
         return cls(adapter=adapter, aggregate=rule.aggregate, engine=Engine(**value["engine"]), **stored)
 
 
-_STORED = ("task_size", "epochs", "rate", "learning_rate", "clip_norm", "length", "decoys", "tuning")
+_STORED = ("task_size", "epochs", "rate", "learning_rate", "clip_norm", "length", "decoys", "keep_all", "tuning")
 
 
 def refuse_untrainable(adapter: Adapter | None, encoder: Encode | None, past: Past = ()) -> None:
