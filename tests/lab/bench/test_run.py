@@ -38,7 +38,8 @@ def test_the_digest_of_a_run_is_that_of_the_first_version(run, digest):
 @pytest.mark.parametrize("field", list(asdict(Run(data="d", learner="cosine"))))
 def test_every_field_of_a_run_is_in_its_digest(field):
     plain = Run(data="d", learner="cosine")
-    other = {**asdict(plain), field: 3 if field in ("tasks", "seed", "persons") else 3.5 if field in ("ratio", "share") else "x"}
+    new = 3 if field in ("tasks", "seed", "persons") else 3.5 if field in ("ratio", "share") else "x"
+    other = {**asdict(plain), field: new}
     assert Run(**other).digest != plain.digest
 
 
