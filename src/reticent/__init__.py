@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reticent.memory import Memory
     from reticent.policies import PublicLabels, ReleasedLabels
     from reticent.privacy.planning import Plan, plan
-    from reticent.readers import Batches, open_source
+    from reticent.readers import Batches, Columns, open_source
     from reticent.sensitive import engines
     from reticent.sensitive.learners.cosine import Cosine
     from reticent.sensitive.learners.peft import PeftEnsemble
@@ -31,6 +31,7 @@ __all__ = [
     "Batches",
     "Budget",
     "BudgetExceeded",
+    "Columns",
     "ContinualClassifier",
     "Cosine",
     "LabelSpace",
@@ -59,6 +60,7 @@ _LATER = {
     "Budget": "reticent.budget",
     "Batches": "reticent.readers",
     "BudgetExceeded": "reticent.errors",
+    "Columns": "reticent.readers",
     "ContinualClassifier": "reticent.classifier",
     "Cosine": "reticent.sensitive.learners.cosine",
     "LabelSpace": "reticent.labels",
