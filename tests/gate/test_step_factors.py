@@ -10,7 +10,9 @@ from reticent.gate.step import TERM_SCALE, Block, Directions, OuterProducts
 
 
 def outer(error: float, value: int) -> OuterProducts:
-    return OuterProducts("w", "b", np.array([[error]]), Directions.of(np.array([[value]], np.int16)), np.array([2.0**-13]))
+    return OuterProducts(
+        "w", "b", np.array([[error]]), Directions.of(np.array([[value]], np.int16)), np.array([2.0**-13])
+    )
 
 
 def added(error: float, value: int) -> dict[str, int]:

@@ -24,6 +24,7 @@ VALUES = (
     sparse_joint.SparseJointSums,
     sparse_joint.SparseNoisySums,
     sparse_joint.SparseJoint,
+    step.Directions,
     step.OuterProducts,
     step.Factors,
     step.Block,

@@ -1,6 +1,8 @@
 """Losses of a sampled Gaussian: the library's dots of one step, and convolutions of them, both by other means here."""
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -8,12 +10,12 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.stats import norm
 
-from reticent.privacy import sampled
+from reticent.privacy import events, gaussian, pld, sampled
 
 CASES = [(0.74, 0.001, 2e-3), (1.84, 0.01, 1e-3), (7.57, 0.1, 3e-3), (0.5, 0.9, 0.05), (3.0, 0.5, 0.01)]
 
 
-def parts(distribution):
+def parts(distribution: Any) -> Iterator[tuple[int, np.ndarray, float]]:
     """Both directions: lowest point, masses, mass of infinite loss."""
     for pmf in (distribution._pmf_remove.to_dense_pmf(), distribution._pmf_add.to_dense_pmf()):
         yield pmf._lower_loss, pmf._probs, pmf._infinity_mass
@@ -29,7 +31,10 @@ def test_dots_are_those_of_the_library(noise, rate, width):
         noise, sampling_prob=rate, value_discretization_interval=width
     )
     for (lower, ours, infinite), (theirs, masses, their_infinite), curve in zip(
-        parts(sampled.distribution(noise, rate, 1, width)), parts(library), (sampled.removed, sampled.added), strict=True
+        parts(sampled.distribution(noise, rate, 1, width)),
+        parts(library),
+        (sampled.removed, sampled.added),
+        strict=True,
     ):
         deltas = curve((theirs + np.arange(len(masses))) * width, noise, rate)
         np.testing.assert_allclose(sampled.connected(deltas, width), masses, rtol=0, atol=2e-13 / width)
@@ -40,29 +45,31 @@ def test_dots_are_those_of_the_library(noise, rate, width):
         assert masses.sum() - kept.sum() < 1e-14
 
 
+def by_high_precision(epsilon: float, noise: float, rate: float) -> tuple[float, float]:
+    """The mass of one law up to the best point minus e^epsilon times that of the other, for both directions."""
+    with mpmath.workdps(40):
+        q, factor = mpmath.mpf(rate), mpmath.exp(mpmath.mpf(epsilon))
+
+        def below(x: Any, shift: int, share: Any) -> Any:
+            return (1 - share) * mpmath.ncdf(x / noise) + share * mpmath.ncdf((x + shift) / noise)
+
+        removed, added = 1 - factor, mpmath.mpf(0)
+        if (inner := 1 + (factor - 1) / q) > 0:
+            x = -mpmath.mpf(1) / 2 - noise**2 * mpmath.log(inner)
+            removed = below(x, 1, q) - factor * below(x, 1, 0)
+        if (inner := 1 + (1 / factor - 1) / q) > 0:
+            x = mpmath.mpf(1) / 2 + noise**2 * mpmath.log(inner)
+            added = below(x, -1, 0) - factor * below(x, -1, q)
+        return float(removed), float(added)
+
+
 @pytest.mark.parametrize(("noise", "rate"), [(1.0, 0.5), (0.3, 0.001), (5.0, 0.2)])
 def test_curves_are_those_of_high_precision(noise, rate):
-    """The divergence is the mass of one law beyond a point minus e^epsilon times that of the other; the point is best."""
-    with mpmath.workdps(40):
-        for epsilon in (-0.2, -0.0003, 0.0, 0.0005, 0.1, 1.5, 8.0):
-            q, e = mpmath.mpf(rate), mpmath.mpf(epsilon)
-            factor = mpmath.exp(e)
-
-            def cdf(x, shift):
-                return mpmath.ncdf((x + shift) / noise)
-
-            def mixed(x, shift, q=q):
-                return (1 - q) * cdf(x, 0) + q * cdf(x, shift)
-
-            with_it = 1 + (factor - 1) / q
-            x = -mpmath.mpf(1) / 2 - noise**2 * mpmath.log(with_it) if with_it > 0 else mpmath.inf
-            removed = mixed(x, 1) - factor * cdf(x, 0) if with_it > 0 else 1 - factor
-            without = 1 + (1 / factor - 1) / q
-            y = mpmath.mpf(1) / 2 + noise**2 * mpmath.log(without) if without > 0 else -mpmath.inf
-            added = cdf(y, 0) - factor * mixed(y, -1) if without > 0 else mpmath.mpf(0)
-            given = np.array([epsilon])
-            assert sampled.removed(given, noise, rate)[0] == pytest.approx(float(removed), abs=1e-15, rel=1e-9)
-            assert sampled.added(given, noise, rate)[0] == pytest.approx(float(added), abs=1e-15, rel=1e-9)
+    for epsilon in (-0.2, -0.0003, 0.0, 0.0005, 0.1, 1.5, 8.0):
+        removed, added = by_high_precision(epsilon, noise, rate)
+        given = np.array([epsilon])
+        assert sampled.removed(given, noise, rate)[0] == pytest.approx(removed, abs=1e-15, rel=1e-9)
+        assert sampled.added(given, noise, rate)[0] == pytest.approx(added, abs=1e-15, rel=1e-9)
 
 
 def test_losses_at_their_ends_and_beyond_are_numbers():
@@ -71,13 +78,24 @@ def test_losses_at_their_ends_and_beyond_are_numbers():
     around = np.array([-1e4, math.nextafter(end, -1), end, math.nextafter(end, 0), 0.0, 900.0, 1e5])
     removed = sampled.removed(around, noise, rate)
     np.testing.assert_allclose(removed[:4], -np.expm1(around[:4]), atol=1e-15)
-    assert removed[5] == pytest.approx(rate * norm.sf(900.0 * noise - 0.5 / noise + noise * math.log(1 / rate)), rel=1e-9)
+    assert removed[5] == pytest.approx(
+        rate * norm.sf(900.0 * noise - 0.5 / noise + noise * math.log(1 / rate)), rel=1e-9
+    )
     assert removed[6] == 0.0
     added = sampled.added(-around, noise, rate)
     assert added[:4] == pytest.approx([0.0] * 4, abs=1e-15)
     assert added[:2].tolist() == [0.0, 0.0]
     assert added[5:].tolist() == [1.0, 1.0]
     assert sampled.removed(np.array([1.0]), 1.0, 1e-300).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("side", [-math.inf, math.inf])
+def test_no_rounding_at_an_end_is_beyond_it(side):
+    """For some rates e^epsilon - 1 is below -rate in float64 at the last epsilon before the end."""
+    for rate in np.linspace(0.001, 0.999, 2_000).tolist():
+        end = np.array([math.nextafter(math.log1p(-rate), side)])
+        assert sampled.removed(end, 1.0, rate) == pytest.approx(rate, abs=1e-14)
+        assert sampled.added(-end, 1.0, rate) == pytest.approx(0.0, abs=1e-14)
 
 
 def test_masses_have_the_divergence_of_every_dot():
@@ -142,6 +160,7 @@ def test_bounds_on_tails_are_chernoffs():
         )
         assert sign * end == math.ceil(best)
     assert sampled._reach(-2, masses, 3) == (-6, -3)
+    assert sampled._ORDERS[[0, 1, -1]].tolist() == [2.0**-10, 2.0**-9, 2.0**9]
 
 
 def test_infinite_losses_and_tails_add_up():
@@ -153,7 +172,27 @@ def test_infinite_losses_and_tails_add_up():
     assert sampled.TAIL == 1e-15
 
 
-def test_a_rate_next_to_nothing_has_a_grid_of_its_own():
-    for lower, masses, _ in parts(sampled.distribution(1.0, 1e-300, 3, 0.5)):
+@pytest.mark.parametrize("noise", [0.1, 1.0, 1e4])
+def test_a_rate_next_to_nothing_has_a_grid_of_two_points_or_more(noise):
+    for lower, masses, _ in parts(sampled.distribution(noise, 5e-324, 3, 0.5)):
         assert lower <= 0
         assert masses.sum() == pytest.approx(1.0)
+
+
+def test_it_is_composed_with_others():
+    loss = pld.compose(
+        frozenset(
+            [
+                pld.Part(events.DpSgd(noise_multiplier=2.0, rate=0.1, steps=10), 1),
+                pld.Part(events.Gaussian(noise_multiplier=4.0), 1),
+            ]
+        ),
+        pld.FINE,
+    )
+    alone = gaussian.delta(0.25, 0.5)
+    assert alone < loss.delta(0.5) < 4 * alone
+
+
+def test_full_batches_are_gaussians():
+    full = pld.Part(events.DpSgd(noise_multiplier=2.0, rate=1.0, steps=4), 1).distribution(0.01)
+    assert full.get_delta_for_epsilon(1.0) == pytest.approx(gaussian.delta(1.0, 1.0), rel=1e-3)

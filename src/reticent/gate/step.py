@@ -165,8 +165,7 @@ class Block:
         outer = None if self.head is None else self.head.factors(scales)
         if outer is not None:
             squares = squares + outer.squares()
-        # exactly: in whole numbers nobody adds more than the norm, nor anything at scale 0
-        kept = (squares <= _MOST_SQUARED) & (scales > 0)
+        kept = squares <= _MOST_SQUARED  # exactly: in whole numbers nobody adds more than the norm; NaN is left out
         for name, rows in terms.items():
             sums[name][...] += rows[kept].astype(np.int64).sum(axis=0).reshape(sums[name].shape)
         if self.head is not None and outer is not None:

@@ -32,7 +32,8 @@ def distribution(noise: float, rate: float, steps: int, width: float) -> Any:
     directions = []
     for adjacency, curve in ((AdjacencyType.REMOVE, removed), (AdjacencyType.ADD, added)):
         ends = GaussianPrivacyLoss(noise, sampling_prob=rate, adjacency_type=adjacency).connect_dots_bounds()
-        lowest, highest = min(-1, math.floor(ends.epsilon_lower / width)), math.ceil(ends.epsilon_upper / width)
+        lowest = math.floor(ends.epsilon_lower / width)
+        highest = max(lowest + 1, math.ceil(ends.epsilon_upper / width))
         deltas = curve(np.arange(lowest, highest + 1) * width, noise, rate)
         lower, masses = repeated(lowest, connected(deltas, width), steps)
         infinite = TAIL - math.expm1(steps * math.log1p(-deltas[-1]))
@@ -49,13 +50,14 @@ def removed(epsilons: Floats, noise: float, rate: float) -> Floats:
     >>> removed(np.array([0.0, 1.0]), 1.0, 0.5).round(4).tolist()
     [0.1915, 0.0363]
     """
-    deltas = -np.expm1(np.minimum(epsilons, 0.0))  # where losses never are that small
     inside = epsilons > math.log1p(-rate)
+    deltas = np.zeros_like(epsilons)
+    deltas[~inside] = -np.expm1(epsilons[~inside])  # no loss is that small
     epsilon = epsilons[inside]
     x = -0.5 / noise - noise * _unsampled(epsilon, rate)  # where the loss is epsilon, in standard deviations
     above = (1 - rate) * ndtr(x) + rate * ndtr(x + 1 / noise)
     deltas[inside] = above - np.exp(epsilon + log_ndtr(x))
-    return np.clip(deltas, 0.0, 1.0)
+    return np.maximum(deltas, 0.0)  # below 0 by rounding alone
 
 
 def added(epsilons: Floats, noise: float, rate: float) -> Floats:
@@ -64,13 +66,13 @@ def added(epsilons: Floats, noise: float, rate: float) -> Floats:
     >>> added(np.array([0.0, 1.0]), 1.0, 0.5).round(4).tolist()
     [0.1915, 0.0]
     """
-    deltas = np.zeros_like(epsilons)  # where losses never are that large
     inside = epsilons < -math.log1p(-rate)
+    deltas = np.zeros_like(epsilons)  # no other loss is that large
     epsilon = epsilons[inside]
     x = 0.5 / noise + noise * _unsampled(-epsilon, rate)
     below = np.logaddexp(math.log1p(-rate) + log_ndtr(x), math.log(rate) + log_ndtr(x - 1 / noise))
     deltas[inside] = ndtr(x) - np.exp(epsilon + below)
-    return np.clip(deltas, 0.0, 1.0)
+    return np.maximum(deltas, 0.0)  # below 0 by rounding alone
 
 
 def _unsampled(losses: Floats, rate: float) -> Floats:
@@ -128,7 +130,10 @@ def _reach(lowest: int, masses: Floats, steps: int) -> tuple[int, int]:
 
     def end(side: int) -> int:
         moments = (float(masses @ np.exp(side * order * points)) for order in orders)
-        bounds = ((steps * math.log(moment) - math.log(TAIL / 2)) / order for order, moment in zip(orders, moments))
-        return min(steps * int((side * points).max()), *map(math.ceil, bounds))
+        bounds = (
+            (steps * math.log(moment) - math.log(TAIL / 2)) / order
+            for order, moment in zip(orders, moments, strict=True)
+        )
+        return int(min(steps * (side * points).max(), *map(math.ceil, bounds)))
 
     return -end(-1), end(1)

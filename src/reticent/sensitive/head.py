@@ -48,8 +48,9 @@ def snapped(rows: npt.NDArray[np.floating]) -> Snapped:
 
 def _shortened(values: Shorts) -> npt.NDArray[np.float32]:
     """Returns rows as fewer whole numbers, an eighth of what they were."""
-    shorter = values * np.float32(_SHORTER)
-    return np.rint(shorter, out=shorter)
+    shorter: npt.NDArray[np.float32] = values * np.float32(_SHORTER)
+    np.rint(shorter, out=shorter)
+    return shorter
 
 
 def _product(left: Snapped, right: Snapped) -> Floats:

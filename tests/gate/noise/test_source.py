@@ -19,7 +19,7 @@ from reticent.budget import Budget
 from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import GaussianSum
-from reticent.gate.noise import NoiseSource, source
+from reticent.gate.noise import NoiseSource, normal, source
 from reticent.privacy import events
 from tests.assurance import noise
 from tests.conftest import ALPHA
@@ -260,7 +260,7 @@ def test_permits_of_restored_snapshots_draw_other_noise():
 
 
 def test_no_key_outlives_its_call(rng, monkeypatch):
-    """Every call asks the operating system for 48 bytes, and the source itself has nothing to remember."""
+    """Every call asks the operating system for its bits, or for 48 bytes; the source itself has nothing to remember."""
     asked: list[bytes] = []
     entropy = os.urandom
 
@@ -274,14 +274,39 @@ def test_no_key_outlives_its_call(rng, monkeypatch):
         rng.words(5)
         rng.rounded_gaussian(10.0, 5)
         rng.coins([1 << 255])
-    assert len(asked) == len(set(asked)) == 2 * 9
-    assert {len(part) for part in asked} == {32, 16}
+        rng.words(source._FEW)
+        rng.words(source._FEW + 1)
+        rng.rounded_gaussian(10.0, 5_000)
+    assert len(asked) == len(set(asked)) == 3 * 6
+    assert [len(part) for part in asked[:6]] == [40, 40, 32, 8 * source._FEW, 48, 48]
     assert vars(rng) == before
     assert not any(isinstance(value, bytes | CipherContext) for value in before.values())
 
 
 def test_bits_pass_their_checks(rng):
     assert min(noise.check_bits(rng.words, 1 << 20).values()) >= ALPHA
+
+
+def test_few_words_are_the_bits_of_the_operating_system(rng, monkeypatch):
+    """All of them, in order; more are the stream of a key and a start that are 48 new bytes."""
+    drawn = [bytes(range(24)), bytes(range(48)), b""]
+    monkeypatch.setattr(os, "urandom", lambda n: drawn.pop(0))
+    assert rng.words(3).tobytes() == bytes(range(24))
+    expected = np.empty(source._FEW + 1, np.uint64)
+    source._fill(expected, source._keystream(bytes(range(32)), bytes(range(32, 48))))
+    assert rng.words(source._FEW + 1).tolist() == expected.tolist()
+    assert rng.words(0).tolist() == []
+    assert source._FEW == 256
+
+
+def test_what_is_decided_is_computed_once_for_each_sigma():
+    one, other = source._decided(0.4, 2.0), source._decided(0.4, 3.0)
+    bound = normal.pieces()[1]
+    assert one.tolist() == (0.4 - 2.0 * bound).tolist()
+    assert other.tolist() == (0.4 - 3.0 * bound).tolist()
+    assert source._decided(0.4, 2.0) is one
+    with pytest.raises(ValueError, match="read-only"):
+        one[0] = 1.0
 
 
 @pytest.mark.parametrize("twin", [noise.biased, noise.repeating, noise.sticky])

@@ -3,11 +3,13 @@
 Rounded Gaussians: round(s + Z) = s + round(Z) for an integer s, so adding round(Z) to an integer sum is
 post-processing of the continuous Gaussian mechanism, and its calibration holds, if round(Z) is sampled exactly.
 
-Nothing is kept between draws: every call asks the operating system for a new key. So threads, forked children and
-restored snapshots of the process (a virtual machine, a container checkpoint) have no common state to repeat. Noise that
-is drawn again, of memory between tasks, has keys that its caller keeps (`rounded_gaussians`). What stays outside: an
-operating system that repeats its own random numbers after it was restored (Linux 5.18 and later notices by VMGENID,
-where the hypervisor has it), and keys and noise in memory, which is neither locked nor wiped and may be swapped.
+Nothing is kept between draws: every call asks the operating system for a new key, or for all its bits where they are
+few. (A buffer of bits would be faster for small draws. It is left out, since it would be a state.) So threads, forked
+children and restored snapshots of the process (a virtual machine, a container checkpoint) have no common state to
+repeat. Noise that is drawn again, of memory between tasks, has keys that its caller keeps (`rounded_gaussians`). What
+stays outside: an operating system that repeats its own random numbers after it was restored (Linux 5.18 and later
+notices by VMGENID, where the hypervisor has it), and keys and noise in memory, which is neither locked nor wiped and
+may be swapped.
 """
 
 import functools
@@ -32,6 +34,7 @@ Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
 _CHUNK = 1 << 14
+_FEW = 256  # words that the operating system gives sooner than a key is set up
 _ZEROS = bytes(8 * _CHUNK)
 _WORD = 2.0**-64
 # A draw is decided in float64 unless it lies as close to a half-integer as `normal.pieces` bounds the error of its
@@ -46,8 +49,8 @@ class NoiseSource:
     """A stream of random bits and what is drawn from it.
 
     Guarantees:
-      - `from_os()` holds no state: each call is keyed anew by the operating system. No two threads, forked children or
-        restored snapshots share noise.
+      - `from_os()` holds no state: each call has new bits, or a new key, of the operating system. No two threads,
+        forked children or restored snapshots share noise.
         test_threads_share_a_source_without_sharing_noise, test_forked_child_draws_other_noise,
         test_restored_snapshots_draw_other_noise
       - A key of its own is used for one call and stored nowhere.           test_no_key_outlives_its_call
@@ -98,10 +101,13 @@ class NoiseSource:
         raise TypeError("A noise source cannot be copied or pickled: the same noise must never be used twice.")
 
     def words(self, n: int) -> Words:
-        """Returns n uniform 64-bit words, by a key of their own unless the source is seeded."""
+        """Returns n uniform 64-bit words of the operating system, many by a key of their own, unless it is seeded."""
+        if self._repeatable is None and n <= _FEW:
+            return np.ndarray(n, np.uint64, os.urandom(8 * n))
         out = np.empty(n, dtype=np.uint64)
         if self._repeatable is None:
-            _fill(out, _keystream(os.urandom(32), os.urandom(16)))
+            entropy = os.urandom(48)
+            _fill(out, _keystream(entropy[:32], entropy[32:]))
         else:
             with self._lock:
                 _fill(out, self._repeatable)
@@ -225,9 +231,8 @@ class NoiseSource:
         """
         from reticent.gate.noise import normal  # compiled by the gate, before it spends: predicting never needs it
 
-        polynomials, bound = normal.pieces()
         doubtful = np.empty(words.size, dtype=np.int64)
-        found = normal.round_words(words, sigma, polynomials, _NEAR_HALF - sigma * bound, out, doubtful)
+        found = normal.round_words(words, sigma, normal.pieces()[0], _decided(_NEAR_HALF, sigma), out, doubtful)
         for index in doubtful[:found].tolist():
             word, source = int(words[index]), self if sources is None else sources.of(index)
             out[index] = source._settle(word, sigma) if word >= 0 else -source._settle(~word, sigma)
@@ -282,6 +287,16 @@ class _Followed:
             source._repeatable = _keystream(self._keys[row], bytes(16))
             source.words(self._width)
         return self._made[row]
+
+
+@functools.lru_cache(maxsize=16)
+def _decided(near_half: float, sigma: float) -> Floats:
+    """Returns by octave how near an integer a draw must be to be decided in float64."""
+    from reticent.gate.noise import normal
+
+    found: Floats = near_half - sigma * normal.pieces()[1]
+    found.setflags(write=False)
+    return found
 
 
 def _refuse_sigma(sigma: float) -> None:
