@@ -1,9 +1,8 @@
-"""From files to a release and back to files: reading, learning, predicting and encoding, beside what each needs."""
+"""Learning, predicting and encoding, beside the least that each needs."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from contests import Contest, Costs, Family, Peers, in_turn
 
-WIDTH, LABELS, ROWS, READ_ROWS, CSV_ROWS, PREDICTED = 384, 1_000, 1_000_000, 200_000, 20_000, 50_000
-READ, KERNEL, PLAIN = "pyarrow reads it", "the loop that adds rows up, alone", "sorted by length, 64 at a time"
+WIDTH, LABELS, ROWS, PREDICTED = 384, 1_000, 1_000_000, 50_000
+KERNEL, PLAIN = "the loop that adds rows up, alone", "plain sorted batches of 32"
 
 
 def families() -> list[Family]:
-    """Returns reading, learning, predicting and encoding."""
+    """Returns learning, predicting and encoding."""
     return [
-        Family(
-            name="reading",
-            title="Reading files",
-            words=f"""
-A file of {WIDTH} float32 features and a label, batch by batch as `learn` does, beside pyarrow's own reader into its own
-columns. Ours hands on arrays of rows and codes of labels, reads each line or cell by itself, and lets no row decide
-about another or about an exception. Files are in the system's cache.
-""",
-            contests=_reading,
-        ),
         Family(
             name="learning",
             title="Learning",
@@ -51,8 +40,9 @@ multiplying all rows with the same number of weights in NumPy; and the ten best 
             name="encoding",
             title="Encoding texts",
             words="""
-MiniLM on made-up short texts, per text, tokens included. Ours gives a text the same bits whatever else is in its batch;
-the peer is the same model with texts sorted by length, 64 at a time, filled up to the longest of them.
+MiniLM on descriptions of diagnoses (ICD-10-CM), per text, tokens included. Ours gives a text the same bits whatever
+else is in its batch; the peer is the same model with texts sorted by length and filled up to the longest of a batch.
+`python benchmarks/encoding.py` also measures threads, beside a busy process.
 """,
             contests=_encoding,
         ),
@@ -79,66 +69,13 @@ def write_parquet(path: Path, n: int) -> None:
     parquet.write_table(table, path, row_group_size=20_000)
 
 
-def write_csv(path: Path, n: int) -> None:
-    """Writes rows with a column for each feature and one of labels."""
-    x, which = rows(n)
-    with path.open("w", encoding="utf-8") as file:
-        file.write(",".join([*(f"f{i}" for i in range(WIDTH)), "y"]) + "\n")
-        for row, label in zip(x, which, strict=True):
-            file.write(",".join([*(f"{value:.6g}" for value in row), f"label {label}"]) + "\n")
-
-
 @contextmanager
-def written(write: Callable[[Path, int], None], ending: str, n: int) -> Iterator[Path]:
-    """Gives a file for as long as it is needed."""
+def parquet_file(n: int) -> Iterator[Path]:
+    """Gives a file of rows for as long as it is needed."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"rows.{ending}")
-        write(path, n)
+        path = Path(folder, "rows.parquet")
+        write_parquet(path, n)
         yield path
-
-
-def _reading() -> list[Contest]:
-    def through(path: Path, features: tuple[str, ...]) -> None:
-        from reticent.readers import Columns, open_source
-
-        for _ in open_source(path, Columns(features=features, label="y")):
-            pass
-
-    def parquet(rounds: int) -> Costs:
-        from pyarrow import parquet as arrow
-
-        def theirs(path: Path) -> None:
-            for _ in arrow.ParquetFile(path).iter_batches(10_000, use_threads=False):
-                pass
-
-        with written(write_parquet, "parquet", READ_ROWS) as path:
-            return in_turn(
-                {"reticent": (lambda: through(path, ("x",)), READ_ROWS), READ: (lambda: theirs(path), READ_ROWS)},
-                rounds,
-            )
-
-    def csv(rounds: int) -> Costs:
-        from pyarrow import csv as arrow
-
-        names = tuple(f"f{i}" for i in range(WIDTH))
-
-        def theirs(path: Path) -> None:
-            arrow.read_csv(path, read_options=arrow.ReadOptions(use_threads=False))
-
-        with written(write_csv, "csv", CSV_ROWS) as path:
-            return in_turn(
-                {"reticent": (lambda: through(path, names), CSV_ROWS), READ: (lambda: theirs(path), CSV_ROWS)}, rounds
-            )
-
-    return [
-        Contest(
-            name="reading/parquet",
-            title=f"Parquet, {READ_ROWS:,} x {WIDTH}, per row",
-            play=parquet,
-            goals={READ: 0.8},
-        ),
-        Contest(name="reading/csv", title=f"CSV, {CSV_ROWS:,} x {WIDTH}, per row", play=csv, goals={READ: 0.5}),
-    ]
 
 
 def _learning() -> list[Contest]:
@@ -186,7 +123,7 @@ def _predicting() -> list[Contest]:
         import reticent as rt
         from reticent.cli import app
 
-        with written(write_parquet, "parquet", PREDICTED) as path:
+        with parquet_file(PREDICTED) as path:
             x, which = rows(2_000)
             model = rt.ContinualClassifier(
                 labels=rt.PublicLabels(f"label {i}" for i in range(LABELS)),
@@ -242,32 +179,20 @@ def _predicting() -> list[Contest]:
 
 
 def _encoding() -> list[Contest]:
-    return [Contest(name="encoding/minilm", title="MiniLM, 512 short texts, per text", play=_minilm, rounds=3)]
+    def play(rounds: int) -> Costs:
+        import torch
+        from encoding import descriptions, sorted_batches
 
+        from reticent.encoders import minilm
 
-def _minilm(rounds: int) -> Costs:
-    import torch
-    import training
+        torch.set_num_threads(1)
+        texts = descriptions(500)
+        usual, fast = minilm(), minilm(backend="onnxruntime")
+        peers: Peers = {
+            "minilm()": (lambda: usual(texts), len(texts)),
+            PLAIN: (sorted_batches(texts), len(texts)),
+            'minilm(backend="onnxruntime")': (lambda: fast(texts), len(texts)),
+        }
+        return in_turn(peers, rounds)
 
-    from reticent.encoders import minilm
-
-    torch.set_num_threads(1)
-    encoder = minilm()
-    backend = encoder.load()
-    draw = np.random.default_rng(3)
-    lengths = np.clip(np.rint(draw.normal(8.5, 3.3, size=512)), 1, 22).astype(int)
-    texts = [" ".join(draw.choice(training.WORDS, size=length)) for length in lengths]
-
-    def plain() -> None:
-        items = [item for item in backend.prepare(texts) if item is not None]
-        items.sort(key=lambda item: int(item[1].sum()))
-        with torch.inference_mode():
-            for start in range(0, len(items), 64):
-                part = items[start : start + 64]
-                longest = max(int(mask.sum()) for _, mask in part)
-                cut = [[np.pad(array, (0, longest))[:longest] for array in item] for item in part]
-                ids, mask = (torch.from_numpy(np.stack(column)) for column in zip(*cut, strict=True))
-                assert backend.embed is not None
-                backend.embed((ids, mask))
-
-    return in_turn({"reticent": (partial(encoder, texts), 512), PLAIN: (plain, 512)}, rounds)
+    return [Contest(name="encoding/minilm", title="MiniLM, 500 descriptions, per text", play=play, rounds=3)]

@@ -28,6 +28,7 @@ STORED = Path(__file__).with_name("ratios.json")
 MODULES = (
     "noise_contests",
     "training_contests",
+    "reading_contests",
     "data_contests",
     "paper_contests",
     "label_space_contests",
