@@ -60,7 +60,7 @@ def test_partial_sums_come_back_from_another_process_without_their_look_ups():
     here.merge(sent)
     whole = label_sums.PartialSums(LabelSpace(("known",)), unknown=0.19, vectors=9)
     whole.add(FEATURES, Coded.of(LABELS))
-    found, expected = here.result(2, lambda _: np.zeros(0)), whole.result(2, lambda _: np.zeros(0))
+    found, expected = here.result(2, lambda _: np.zeros(0, np.int64)), whole.result(2, lambda _: np.zeros(0, np.int64))
     assert found.known.tolist() == expected.known.tolist()
     assert (found.unknown, found.counts.tolist()) == (expected.unknown, expected.counts.tolist())
     assert np.asarray(found.vectors).tolist() == np.asarray(expected.vectors).tolist()
