@@ -120,7 +120,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with errors.silenced():  # what a container says while it is read may be about one row
             called = f"task {len(learned) + 1}" if name is None else name
             whose = estimator.one_of(persons, units)
-            said = {"name": called, "each_row_is_a_person": each_row_is_a_person, "engine": self.engine}
+            said: dict[str, Any] = {"name": called, "each_row_is_a_person": each_row_is_a_person, "engine": self.engine}
             task = Task.streamed(X, **said) if estimator.is_source(X, y, whose) else Task(X, y, whose, **said)
         warn_of_near_name(task.name, directory)
         tuning: str | None = getattr(learner, "tuning", None)

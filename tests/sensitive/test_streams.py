@@ -192,6 +192,7 @@ def test_record_batches_are_refused_by_schema(given, reason):
 
 
 def test_record_batches_need_a_schema_and_inputs():
+    given: Any
     for given in ((batch for batch in table().to_batches()), [], 3, None):
         with pytest.raises(errors.InvalidValue, match="something with a schema"):
             rt.Batches(given, features="x", label="code")
@@ -262,12 +263,13 @@ def test_what_breaks_in_the_middle_publishes_nothing(make, tmp_path):
 
 def test_streams_are_bounded_before_reading(tmp_path):
     task = Task.streamed(written(tmp_path), name="march")
-    for read in (
+    ways: list[Callable[[], Any]] = [
         lambda: task.inputs,
         lambda: task.labels,
         lambda: list(task.batches()),
-        lambda: list(task.mapped(len)),
-    ):
+        lambda: list(task.mapped(list)),
+    ]
+    for read in ways:
         with pytest.raises(errors.InvalidValue, match="Expected a task admitted by the gate"):
             read()
     data, kept = columns(), task._capped(1)

@@ -153,7 +153,7 @@ class _Look:
 
     def features(self, batch: Batch) -> npt.NDArray[Any]:
         """Returns the features of the examples that count."""
-        features = batch.inputs
+        features: npt.NDArray[Any] = batch.inputs
         if self.encoder is not None:
             with _ENCODING:
                 features = encoded(features, self.encoder, ())
