@@ -341,6 +341,19 @@ def test_a_large_row_group_is_refused_and_a_large_file_is_not(tmp_path, monkeypa
         open_source(path, MANY)
 
 
+def test_a_large_row_group_is_not_read_ahead(tmp_path, monkeypatch):
+    """pyarrow would hold all of it: a gigabyte for 600,000 rows of 384 numbers."""
+    monkeypatch.setattr("reticent.readers.parquet_files._LARGE", 1 << 20)
+    monkeypatch.setattr("reticent.readers.parquet_files.BATCH", 1 << 20)
+    numbers = np.random.default_rng(0).normal(size=1 << 23).astype(np.float32)
+    path = written(tmp_path, pa.FixedSizeListArray.from_arrays(pa.array(numbers), 64))
+    del numbers
+    start = pa.total_allocated_bytes()
+    held = [pa.total_allocated_bytes() - start for _ in open_source(path, Columns(features=("x",), label="code"))]
+    assert len(held) > 20
+    assert max(held) < path.stat().st_size / 2
+
+
 # --- shards and files that are no good: one sentence, before anything is read
 
 

@@ -17,7 +17,7 @@ Kinds = tuple[tuple[str, Any], ...]
 _MOST = 1 << 16  # rows of a batch
 _CELL = 64  # bytes that a Python object takes, at least
 _BUFFER = 1 << 16  # bytes of each column that are read ahead in a large row group
-_LARGE = 1 << 28  # bytes of one
+_LARGE = 1 << 27  # bytes of one
 _REST = 4  # times the features: other columns that decide how many rows make a batch
 _FOOTER = {"thrift_string_size_limit": 1 << 24, "thrift_container_size_limit": 1 << 20}
 
@@ -103,10 +103,11 @@ class ParquetSource:
     def _opened(self) -> Any:
         """Opens the file; columns of a large row group are read in pieces, which takes a little longer."""
         texts = [name for name, kind in self.kinds if parquet_types.is_text(kind)]
+        buffer = _BUFFER if self.large else 0
         try:
             with errors.silenced():
                 return library().ParquetFile(
-                    self.path, read_dictionary=texts, buffer_size=_BUFFER if self.large else 0, **_FOOTER
+                    self.path, read_dictionary=texts, buffer_size=buffer, pre_buffer=False, **_FOOTER
                 )
         except Exception:  # pyarrow has a dozen kinds
             raise errors.InvalidValue(_unreadable(self.path)) from None
