@@ -144,7 +144,7 @@ def test_audit_on_the_command_line(tmp_path):
     facts = json.loads(reticent("audit", folder, "--trials", 20, "--json").stdout)
     assert (facts["claimed"]["epsilon"], facts["claimed"]["delta"], facts["verdict"]) == (1.0, DELTA, "consistent")
     keys = {"game", "trials", "accuracy", "limit", "epsilon_lower_bound", "tightness", "evidence", "verdict"}
-    assert len(facts["games"]) == 8
+    assert len(facts["games"]) == 9
     assert all(keys <= set(game) for game in facts["games"])
     printed = reticent("audit", folder, "--trials", 20).stdout
     table = printed[: printed.index(audit.SCOPE[:40])]
