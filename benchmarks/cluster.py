@@ -57,7 +57,8 @@ def learned(folder: Path, engine: rt.engines.Engine) -> dict[str, bytes]:
         noise=NoiseSource.seeded(0),
         engine=engine,
     )
-    model.learn_task(rt.open_source(folder, text="note", label="code"), name="march", each_row_is_a_person=True)
+    source = rt.open_source(folder, rt.Columns(text="note", label="code"))
+    model.learn_task(source, name="march", each_row_is_a_person=True)
     return {name: array.tobytes() for name, array in model.releases[-1].parameters.items()}
 
 

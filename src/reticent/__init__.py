@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reticent.classifier import ContinualClassifier
     from reticent.lab.compare import compare
     from reticent.loading import load
-    from reticent.readers import Batches, open_source
+    from reticent.readers import Batches, Columns, open_source
     from reticent.sensitive import engines
     from reticent.sensitive.learners.cosine import Cosine
     from reticent.sensitive.learners.peft import PeftEnsemble
@@ -31,6 +31,7 @@ __all__ = [
     "Batches",
     "Budget",
     "BudgetExceeded",
+    "Columns",
     "ContinualClassifier",
     "Cosine",
     "LabelSpace",
@@ -55,6 +56,7 @@ __all__ = [
 # Imported when first used: planning needs no scikit-learn, and predicting needs no gate.
 _LATER = {
     "Batches": "reticent.readers",
+    "Columns": "reticent.readers",
     "ContinualClassifier": "reticent.classifier",
     "compare": "reticent.lab.compare",
     "load": "reticent.loading",

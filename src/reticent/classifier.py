@@ -102,7 +102,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learns one task and returns the classifier itself.
 
         What does not fit into memory is passed as a source, which names its labels and persons: `rt.Batches(...)` of
-        record batches, or a file as `rt.open_source(path, label=..., ...)`. It is read after the spend, batch by batch.
+        record batches, or `rt.open_source(path, rt.Columns(...))`. It is read after the spend, batch by batch.
 
         Args:
             X: Features, or inputs for the encoder; or a source, without y and persons.

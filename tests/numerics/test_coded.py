@@ -1,5 +1,6 @@
 """A column as codes: what is asked of a cell is asked once for each entry, and every cell comes back as it was."""
 
+import sys
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -8,6 +9,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from reticent.numerics import coded
 from reticent.numerics.coded import Coded
 
 COLUMNS = [
@@ -98,3 +100,19 @@ def test_columns_are_joined():
 
 def test_it_shows_nothing():
     assert repr(Coded.of(["secret"])) == "Coded(<sensitive>)"
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_long_columns_are_coded_like_short_ones(missing, monkeypatch):
+    """By pyarrow where it is installed and can hold the cells; else by a dict."""
+    numbers: list[int] = np.random.default_rng(0).integers(0, 900, 4_000).tolist()
+    columns: list[list[object]] = [[*numbers], [f"é {i}" for i in numbers], [i << 60 for i in numbers], ["\ud800", "a"]]
+    expected = [Coded.of(column) for column in columns]
+    monkeypatch.setattr(coded, "_MANY", 1)
+    if missing:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for column, short in zip(columns, expected, strict=True):
+        found = Coded.of(column)
+        assert found.codes.tolist() == short.codes.tolist()
+        assert found.entries == short.entries
+        assert found.codes.dtype == np.int64

@@ -36,6 +36,21 @@ def compiled(*signatures: Any, fastmath: tuple[str, ...]) -> Callable[[Callable[
     return loop
 
 
+@compiled(types.void(given(types.int64, 1), WORDS, types.int64, FLAGS), fastmath=())
+def count_rows(
+    places: npt.NDArray[np.int64], seen: npt.NDArray[np.int64], most: int, kept: npt.NDArray[np.bool_]
+) -> None:
+    """Marks the rows of persons of whom fewer than `most` were seen before, in their order, and counts all of them.
+
+    A row whose place is negative has no person: it stays unmarked.
+    """
+    for i in range(len(places)):
+        place = places[i]
+        if place >= 0:
+            kept[i] = seen[place] < most
+            seen[place] += 1
+
+
 @compiled(types.float64(given(types.float32, 1)), types.float64(given(types.float64, 1)), fastmath=_IN_ANY_ORDER)
 def squared_length(row: npt.NDArray[Any]) -> float:
     """Returns the sum of squares, in float64."""

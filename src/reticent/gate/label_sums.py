@@ -140,9 +140,9 @@ class PartialSums:
         """Sums of known labels, and of others."""
         return self._of_known, self._of_others
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What is merged is all that a worker sends back."""
-        return {"_of_known": self._of_known, "_of_others": self._of_others}
+    def __getstate__(self) -> dict[str, object]:
+        """What another process sends back: sums and counts, to be merged; what looked labels up stays there."""
+        return vars(self) | {"_space": LabelSpace(()), "_name": canonical, "_entries": None, "_looked_up": {}}
 
     def add(self, features: Features, labels: Coded, rows: Ints | None = None) -> None:
         """Adds examples; what cannot be a label is dropped silently.

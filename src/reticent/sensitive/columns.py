@@ -17,6 +17,7 @@ Inputs = Sequence[object] | npt.NDArray[Any]
 _NO_IDS = ("list", "large_list", "fixed_size_list", "struct", "map", "array", "duration")
 _NO_LABELS = ("binary", "large_binary", "fixed_size_binary", "decimal", "date", "time", "timestamp")
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool")  # of pyarrow
+_BUILT_IN = frozenset({str, int, float, bool, type(None)})  # most columns hold nothing else
 _NO_FEATURES = "Expected features of shape (n, K), or an encoder that makes them."
 
 
@@ -104,7 +105,9 @@ def _listed(values: Any) -> list[object] | None:
     ways = ("tolist", "to_pylist") if getattr(values, "ndim", 1) == 1 and not dates else ()
     way = next((getattr(values, name) for name in ways if hasattr(values, name)), lambda: values)
     try:
-        found = [plain(cell) for cell in way()]
+        found = list(way())
+        if not set(map(type, found)) <= _BUILT_IN:
+            found = [plain(cell) for cell in found]
         return None if hasattr(values, "__len__") and len(found) != len(values) else found  # ends at an IndexError
     except Exception:
         return None

@@ -1,11 +1,13 @@
 """Whose example it is: equal ids are one person, and what one person contributes is bounded."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from typing import cast
 from uuid import UUID
 
 import numpy as np
@@ -22,6 +24,8 @@ MOST_PERSONS = 1 << 21
 """How many persons are told apart in one pass over a source that can be read again: about 300 MB."""
 _SECONDS = {"W": 604_800, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DIGITS = {"ms": 3, "us": 6, "ns": 9, "ps": 12, "fs": 15, "as": 18}
+_MOST_PASSES = 1 << 12  # persons that are still too many have hashes in common
+_LARGE = 1 << 63
 _POWER = 300  # of ten: beyond it numbers are compared by their digits
 
 
@@ -51,32 +55,37 @@ class Counters:
     def __init__(self, examples_per_person: int, of: Callable[[object], bool] | None = None) -> None:
         self._most, self._of = examples_per_person, of
         self._places: dict[object, int] = {}
+        self._first: list[object] = []  # persons in their places, while there was one batch
         self._seen = np.zeros(0, np.int64)
 
     def __repr__(self) -> str:
         return "Counters(<sensitive>)"
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._places) + len(self._first)
 
     def kept(self, persons: Coded) -> Mask:
         """Returns which examples of the next batch count: of each person the first ones, over all batches."""
-        places = persons.places(self._place)
-        if len(self._places) >= len(self._seen):
-            self._seen = np.append(self._seen, np.zeros(len(self._places) + 1, np.int64))
-        order = np.argsort(places, kind="stable")
-        sorted_places = places[order]
-        firsts = np.flatnonzero(np.diff(sorted_places, prepend=-2))
-        sizes = np.diff(firsts, append=len(places))
-        rank = np.arange(len(places)) - np.repeat(firsts, sizes)  # among a person's rows of this batch
+        from reticent.gate import kernel  # compiled by the gate, before it spends
+
+        places = np.append(self._places_of(persons.entries), -1)[persons.codes]
+        if len(self) > len(self._seen):
+            self._seen = np.append(self._seen, np.zeros(len(self), np.int64))
         kept = np.zeros(len(places), np.bool_)
-        kept[order] = (sorted_places >= 0) & (self._seen[sorted_places] + rank < self._most)
-        mine = sorted_places[firsts] >= 0
-        self._seen[sorted_places[firsts[mine]]] += sizes[mine]
+        kernel.count_rows(places, self._seen, self._most, kept)
         return kept
 
-    def _place(self, person: object) -> int:
-        key = _key(person)
+    def _places_of(self, entries: list[object]) -> npt.NDArray[np.int64]:
+        """Returns the place of each person; those of the first batch are looked up only where another one follows."""
+        keys = entries if _are_keys(entries) else list(map(_key, entries))
+        if self._of is None and keys is entries and not len(self):
+            self._first = entries
+            return np.arange(len(entries))
+        if self._first:
+            self._places, self._first = dict(zip(self._first, range(len(self._first)), strict=True)), []
+        return np.fromiter(map(self._place, keys), np.int64, len(keys))
+
+    def _place(self, key: object) -> int:
         if key is None or not (self._of is None or self._of(key)):  # whose it is must be known to bound it
             return -1
         return self._places.setdefault(key, len(self._places))
@@ -100,7 +109,8 @@ def kept_of_each(parts: Sequence[Ids], examples_per_person: int, *, most: int = 
     waiting = [(1, 0)]
     while waiting:
         modulus, rest = waiting.pop()
-        found = _pass(parts, Counters(examples_per_person, partial(_falls_into, modulus, rest)), most)
+        of = None if modulus == 1 else partial(_falls_into, modulus, rest)
+        found = _pass(parts, Counters(examples_per_person, of), most if modulus < _MOST_PASSES else math.inf)
         if found is None:
             waiting += [(2 * modulus, rest), (2 * modulus, rest + modulus)]
         else:
@@ -108,7 +118,7 @@ def kept_of_each(parts: Sequence[Ids], examples_per_person: int, *, most: int = 
     return marks or []
 
 
-def _pass(parts: Sequence[Ids], counters: Counters, most: int) -> "list[Marks] | None":
+def _pass(parts: Sequence[Ids], counters: Counters, most: float) -> "list[Marks] | None":
     """Returns which rows of some persons count; None where these are too many."""
     found: list[Marks] = []
     for part in parts:
@@ -173,6 +183,18 @@ class Marks:
     def rows(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """Returns the marked rows of a range, counted from its start."""
         return np.flatnonzero(self.mask(start, stop))
+
+
+def _are_keys(entries: list[object]) -> bool:
+    """Returns whether distinct entries are distinct persons as they are: all of them usual texts, or small numbers."""
+    kinds = set(map(type, entries))
+    if kinds == {str}:
+        texts = cast(list[str], entries)
+        return all(map(str.isascii, texts)) and all(map(str.strip, texts))
+    if kinds == {int}:
+        numbers = cast(list[int], entries)
+        return min(numbers) > -_LARGE and max(numbers) < _LARGE
+    return False
 
 
 def _key(value: object) -> object:

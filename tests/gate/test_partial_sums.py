@@ -1,0 +1,128 @@
+"""Sums of parts: exact, in any order, and within a bound for labels that are not known."""
+
+import math
+
+import numpy as np
+import pytest
+
+from reticent import LabelSpace
+from reticent.gate import kernel
+from reticent.gate.label_sums import Block, LabelSums, PartialSums, sum_by_label
+from reticent.numerics.coded import Coded
+
+ROWS, WIDTH = 3_000, 5
+KNOWN = LabelSpace(tuple(f"label {i}" for i in range(40)))
+
+
+def data() -> tuple[np.ndarray, list[object]]:
+    draw = np.random.default_rng(11)
+    x = draw.normal(size=(ROWS, WIDTH)).astype(np.float32)
+    x[::19] = 0
+    x[1::23, 0] = np.nan
+    x[2::29] = np.eye(WIDTH)[0]  # exactly one unit: needs a second look beside a count
+    labels: list[object] = [f"label {i}" for i in draw.integers(0, 90, ROWS).tolist()]
+    labels[::31] = [None] * len(labels[::31])
+    labels[1::37] = [7] * len(labels[1::37])
+    return x, labels
+
+
+def again(labels: object) -> np.ndarray:
+    raise AssertionError("asked for a second pass")
+
+
+def equal(one: LabelSums, other: LabelSums) -> bool:
+    every = np.arange(len(other.unknown))
+    return (
+        np.array_equal(one.known, other.known)
+        and one.unknown == other.unknown
+        and np.array_equal(one.counts, other.counts)
+        and np.array_equal(one.vectors[every], other.vectors[every])
+    )
+
+
+@pytest.mark.parametrize("parts", [1, 2, 9])
+@pytest.mark.parametrize("seed", range(3))
+def test_parts_add_up_to_the_whole(parts, seed):
+    x, labels = data()
+    expected = sum_by_label(x, labels, known=KNOWN, count_weight=0.1)
+    assert len(expected.unknown) == 51
+    order = np.random.default_rng(seed).permutation(ROWS)
+    found = []
+    for rows in np.array_split(order, parts):
+        part = PartialSums(KNOWN, unknown=0.1, vectors=math.inf)
+        for some in np.array_split(rows, 3):
+            part.add(x, Coded.of([labels[i] for i in some]), some)
+        found.append(part)
+    first, *rest = found
+    for part in rest:
+        first.merge(part)
+    assert equal(first.result(WIDTH, again), expected)
+    assert first.result(WIDTH, again).count_weight == 0.1
+
+
+@pytest.mark.parametrize(("room", "kept"), [(0, False), (50, False), (51, True), (500, True)])
+def test_vectors_are_kept_within_their_bound(room, kept):
+    x, labels = data()
+    expected = sum_by_label(x, labels, known=KNOWN, count_weight=0.1)
+    halves = [PartialSums(KNOWN, unknown=0.1, vectors=room) for _ in range(2)]
+    for half, rows in zip(halves, (slice(0, 500), slice(500, ROWS)), strict=True):
+        half.add(x[rows], Coded.of(labels[rows]))
+    halves[0].merge(halves[1])
+    asked: list[list[object]] = []
+
+    def second(wanted: list[object]) -> np.ndarray:
+        asked.append(list(wanted))
+        return expected.vectors[np.array([expected.unknown.index(label) for label in wanted], np.int64)]
+
+    assert equal(halves[0].result(WIDTH, second), expected)
+    assert bool(asked) != kept
+    assert halves[0]._of_others._sums.shape[0] == (0 if not kept else len(halves[0]._of_others.counts))
+
+
+def test_only_labels_with_usable_examples_are_found():
+    part = PartialSums(LabelSpace(("b", "a", "c")))
+    part.add(np.array([[0.0, 2.0], [np.nan, 1.0], [3.0, 0.0]]), Coded.of(["a", "c", "b"]))
+    rows, sums = part.found(2)
+    assert (rows.tolist(), sums.tolist()) == ([0, 1], [[2**20, 0], [0, 2**20]])
+    assert part.known(2).tolist() == [[2**20, 0], [0, 2**20], [0, 0]]
+    sparse = part.result(2, again, dense=False)
+    assert (sparse.known.tolist(), sparse.unknown, sparse.count_weight) == (sums.tolist(), (), 0.0)
+
+
+def test_labels_count_for_what_their_name_says():
+    part = PartialSums(LabelSpace(("a",)), weight=0.36, name={"x": "a", "y": "a", "z": None}.get)
+    part.add(np.eye(3), Coded.of(["x", "y", "z"]))
+    part.add(np.eye(3), Coded.of(["z", "x", 5]), np.array([0, 2, 1]))
+    side = int(0.8 * 2**20)
+    assert part.known(3).tolist() == [[side, side, side]]
+
+
+def test_blocks_move_recent_sums_when_they_are_merged():
+    """Counts of both say when 32 bits are full: what is there already must have been moved before."""
+    one, other = Block(), Block()
+    rows = kernel.RECENT - 1
+    x = np.full((2 * rows, 1), -3.0)
+    for block in (one, other):
+        place = np.full(rows, block.place("a"))
+        block.add(x, np.arange(rows), place, 0.0)
+    one.merge(other)
+    assert not one._recent.any()
+    assert one.sums(["a"], 1).tolist() == [[-2 * rows * 2**20]]
+    one.add(x, np.arange(2 * rows), np.zeros(2 * rows, np.int64), 0.0)
+    assert one.sums(["a"], 1).tolist() == [[-4 * rows * 2**20]]
+    assert one.counts[0] == 4 * rows
+
+
+def test_a_label_without_a_row_has_no_sum():
+    block = Block()
+    block.place("a")
+    assert block.found == []
+    assert block.sums(["a"], 2).tolist() == [[0, 0]]
+    block.add(np.ones((1, 2)), np.array([0]), np.array([block.place("b")]), 0.0)
+    block.place("c")
+    assert block.found == ["b"]
+    assert block.sums(["c", "b", "a"], 2)[[0, 2]].tolist() == [[0, 0], [0, 0]]
+    merged = Block()
+    merged.merge(block)
+    assert merged.found == ["b"]
+    assert repr(PartialSums(KNOWN)) == "PartialSums(<sensitive>)"
