@@ -2,6 +2,7 @@
 
 import importlib.util
 import shutil
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,9 +24,11 @@ pytestmark = [
 def spark() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
-    session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    yield session
-    session.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+        yield session
+        session.stop()
 
 
 @pytest.mark.parametrize("policy", [rt.PublicLabels(["a", "b"]), rt.ReleasedLabels()], ids=["public", "released"])
