@@ -121,6 +121,9 @@ def test_a_million_labels_are_scored_few_examples_at_a_time():
         def scorer(self, releases, labels):
             return Scorer(np.arange(1 << 20), np.zeros(0, np.int64), 0.0, lambda x, _: x, self.score)
 
+        def to_json(self):
+            return {}
+
         def score(self, x):
             assert len(x) <= 16
             return np.repeat(x, 1 << 20, axis=1)
