@@ -44,7 +44,12 @@ def features(tmp_path, monkeypatch):
 def test_predictions_in_batches_are_those_in_memory(features, name, ending, monkeypatch):
     folder, (labels, chances), _ = features
     batches, best = [], Model.best
-    monkeypatch.setattr(Model, "best", lambda *given, **more: batches.append(len(given[1])) or best(*given, **more))
+
+    def counted(*given, **more):
+        batches.append(len(given[1]))
+        return best(*given, **more)
+
+    monkeypatch.setattr(Model, "best", counted)
     words = ["predict", folder / name, "--model", folder / "model", "--features", "x", "--top-k", "2", "--proba"]
     done = reticent(*words, "-o", folder / f"out{ending}")
     assert done.returncode == 0, done.stderr

@@ -34,7 +34,12 @@ def test_ties_go_to_the_first_columns(values, columns):
 def test_wide_rows_of_distinct_scores_are_not_sorted_whole(monkeypatch):
     scores = np.random.default_rng(0).normal(size=(50, 20_000)).astype(np.float32)
     expected, sizes, lexsort = sorted_whole(scores, 10).tolist(), [], np.lexsort
-    monkeypatch.setattr(np, "lexsort", lambda keys: sizes.append(len(keys[0])) or lexsort(keys))
+
+    def counted(keys: tuple[np.ndarray, ...]) -> np.ndarray:
+        sizes.append(len(keys[0]))
+        return lexsort(keys)
+
+    monkeypatch.setattr(np, "lexsort", counted)
     monkeypatch.setattr(np, "argsort", lambda *_, **__: pytest.fail("sorted"))
     assert largest(scores, 10).tolist() == expected
     assert sum(sizes) < 50 * 10 * 64

@@ -105,8 +105,8 @@ def test_heads_are_looked_at_one_after_the_other(rule):
     tracemalloc.stop()
     assert most < 10 * scores.nbytes
     logits = [
-        Logits(r.parameters["rows"], x[:50] @ r.parameters["head.weight"].T + r.parameters["head.bias"])
-        for r in releases
+        Logits(np.arange(labels), x[:50] @ p["head.weight"].T.astype(np.float32) + p["head.bias"].astype(np.float32))
+        for p in (r.parameters for r in releases)
     ]
     np.testing.assert_allclose(scores[:50], rule(logits, np.arange(labels)), rtol=1e-4, atol=1e-4)
 

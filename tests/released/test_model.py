@@ -106,6 +106,7 @@ def test_few_scores_at_a_time_give_the_same_answers(rule, k, monkeypatch):
     x[3], x[5] = 0, np.nan
     whole, chances = model.best(x, None, k, weighed=True), model.probabilities(x, None)
     monkeypatch.setattr("reticent.released.model._SCORES", 20)
+    monkeypatch.setattr("reticent.released.model._FEWEST", 1)
     monkeypatch.setattr("reticent.released.model._CHANCES", 4)
     blocks = model.best(x, None, k, weighed=True)
     np.testing.assert_array_equal(blocks.rows, whole.rows)
@@ -121,9 +122,12 @@ def test_a_million_labels_are_scored_few_examples_at_a_time():
         def scorer(self, releases, labels):
             return Scorer(np.arange(1 << 20), np.zeros(0, np.int64), 0.0, lambda x, _: x, self.score)
 
+        def to_json(self):
+            return {}
+
         def score(self, x):
-            assert len(x) <= 16
+            assert len(x) <= 64
             return np.repeat(x, 1 << 20, axis=1)
 
     model = Model(LabelSpace(()), Wide())
-    assert model.top(np.arange(20, dtype=np.float32)[:, None], None, 3)[0].tolist() == [[0, 1, 2]] * 20
+    assert model.top(np.arange(70, dtype=np.float32)[:, None], None, 3)[0].tolist() == [[0, 1, 2]] * 70

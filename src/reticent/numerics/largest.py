@@ -28,7 +28,7 @@ def largest(scores: npt.NDArray[np.floating], k: int) -> npt.NDArray[np.int64]:
     """
     n, columns = scores.shape
     if k == 1:
-        best = scores.argmax(axis=1)[:, None]
+        best: npt.NDArray[np.int64] = scores.argmax(axis=1)[:, None]
         if not np.isnan(np.take_along_axis(scores, best, axis=1)).any():
             return best
     width = max(1, min(_WIDEST, columns // (_GROUPS * k)))

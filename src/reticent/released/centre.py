@@ -78,15 +78,20 @@ def centred(features: Floats, centre: Centre) -> Floats:
     >>> centred(np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([0.5, 0.0], np.float32)).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
-    return moved(unit_or_zero(features), centre) if centre.any() else features
+    return _moved(unit_or_zero(features), centre) if centre.any() else features
 
 
-def moved(units: npt.NDArray[np.float32], centre: Centre) -> npt.NDArray[np.float32]:
-    """Returns unit rows from which the centre is taken off; zero rows, which have no direction, stay so.
+def seen_from(units: npt.NDArray[np.float32], centre: Centre) -> npt.NDArray[np.float32]:
+    """Returns unit rows as unit rows from the centre.
 
-    >>> moved(np.array([[1.0, 0.0], [0.0, 0.0]], np.float32), np.array([0.5, 0.0], np.float32)).tolist()
-    [[0.5, 0.0], [0.0, 0.0]]
+    >>> seen_from(np.array([[0.6, 0.8]], np.float32), np.array([0.6, 0.0], np.float32)).tolist()
+    [[0.0, 1.0]]
     """
+    return unit_or_zero(_moved(units, centre)) if centre.any() else units
+
+
+def _moved(units: npt.NDArray[np.float32], centre: Centre) -> npt.NDArray[np.float32]:
+    """Returns unit rows from which the centre is taken off; zero rows, which have no direction, stay so."""
     rest = units - centre
     rest[~units.any(axis=1)] = 0
     return rest

@@ -24,7 +24,8 @@ Encode = Callable[[Any], Floats]
 
 MOST_SCORES = 100_000
 _CHUNK = 4096  # examples scored at a time
-_SCORES = 1 << 24  # scores held at a time: fewer examples where labels are many
+_SCORES = 1 << 24  # scores held at a time: fewer examples where labels are many,
+_FEWEST = 64  # though not so few that a product takes longer to read the labels than to multiply
 _CHANCES = 1 << 20  # probabilities held at a time
 
 
@@ -199,7 +200,7 @@ class Model:
 
     def _blocks(self, examples: int) -> Iterator[slice]:
         """Yields so few examples at a time that their scores fit, whatever the number of labels."""
-        step = max(1, min(_CHUNK, _SCORES // max(1, len(self._scorer.rows))))
+        step = max(_FEWEST, min(_CHUNK, _SCORES // max(1, len(self._scorer.rows))))
         return (slice(start, start + step) for start in range(0, examples, step))
 
     def _chances_of(self, scores: Scores, order: Ints) -> Chances:

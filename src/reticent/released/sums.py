@@ -12,7 +12,7 @@ from reticent import errors
 from reticent.labels import LabelSpace
 from reticent.numerics.rows import unit_or_zero
 from reticent.released import denoise
-from reticent.released.centre import centre_of, centred, moved
+from reticent.released.centre import centre_of, centred, seen_from
 from reticent.released.evidence import by_evidence
 from reticent.released.model import Bools, Floats, Scorer, features_of, learned_rows
 from reticent.released.naming import names_of
@@ -143,5 +143,5 @@ def _products(
     """Unit rows, from the centre, times weights; what has no direction scores zero everywhere."""
     if units.ndim != 2 or units.shape[1] != weights.shape[1]:
         raise errors.InvalidValue(f"Expected features of width {weights.shape[1]}.")
-    scores: npt.NDArray[np.float32] = (unit_or_zero(moved(units, centre)) if centre.any() else units) @ weights.T
+    scores: npt.NDArray[np.float32] = seen_from(units.astype(np.float32, copy=False), centre) @ weights.T
     return scores
