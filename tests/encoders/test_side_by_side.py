@@ -55,9 +55,15 @@ def test_what_work_raises_is_raised(threads):
 
 def test_little_waits_ahead(threads):
     """Memory must not follow the number of batches."""
-    taken = []
+    taken: list[int] = []
+
+    def given():
+        for i in range(100):
+            taken.append(i)
+            yield i
+
     with side_by_side(True) as each:
-        results = each(lambda given: given, (taken.append(i) or i for i in range(100)))
+        results = each(lambda one: one, given())
         next(results)
         assert len(taken) <= 2 * threads + 1
 
