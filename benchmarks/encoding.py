@@ -22,13 +22,11 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from reticent.encoders import minilm
-from reticent.encoders.encoder import Encoder
 from reticent.encoders.text import load_model
 
 TEXTS, FEW, ROUNDS = 1000, 300, 3
@@ -68,12 +66,6 @@ def sorted_batches(texts: Sequence[str], rows: int = 32) -> Callable[[], Any]:
     return encode
 
 
-def within_operations(encoder: Encoder) -> Encoder:
-    """Returns the encoder as it was: one batch at a time, whose operations are shared among torch's threads."""
-    loaded = replace(encoder.load(), alongside=False)
-    return replace(encoder, load=lambda: loaded)
-
-
 def played(peers: Peers, clock: Callable[[], float]) -> dict[str, float]:
     """Returns each peer's time over the first one's."""
     times: dict[str, list[float]] = {name: [] for name in peers}
@@ -103,12 +95,12 @@ def one_thread() -> dict[str, float]:
 
 
 def several_threads() -> dict[str, dict[str, float]]:
-    """Seconds over those of batches side by side, alone and beside a process that holds a core."""
+    """Seconds over those of plain batches, alone and beside a process that holds a core."""
     texts = descriptions(FEW)
-    usual, before, fast = minilm(), within_operations(minilm()), minilm(backend="onnxruntime")
+    usual, fast = minilm(), minilm(backend="onnxruntime")
     peers: Peers = {
-        "minilm(), batches side by side": lambda: usual(texts),
-        "threads inside operations, as before": lambda: before(texts),
+        "plain sorted batches of 32": sorted_batches(texts),
+        "minilm()": lambda: usual(texts),
         'minilm(backend="onnxruntime")': lambda: fast(texts),
     }
     alone = played(peers, time.perf_counter)

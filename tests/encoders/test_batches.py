@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from reticent import encoders
-from reticent.encoders import text
 from reticent.encoders.batches import batches, fitting
+from reticent.encoders.devices import inference
 from reticent.encoders.encoder import Encoder
 from tests.encoders.mixing import PROBE, WIDTH, module
 from tests.encoders.samples import assert_depends_on_the_example_alone, needs_minilm, needs_torch, texts
@@ -65,7 +65,12 @@ def test_sizes_of_other_bits_are_not_used():
 def test_small_batches_are_probed_when_they_have_been_asked_for_often():
     """Probing costs more than the copies of one or two batches."""
     seen: list[int] = []
-    encoder = shared(lambda x: seen.append(len(x)) or x)
+
+    def counted(x: Any) -> Any:
+        seen.append(len(x))
+        return x
+
+    encoder = shared(counted)
     x = np.random.default_rng(0).normal(size=(1, WIDTH)).astype(np.float32)
     found = []
     for _ in range(4):
@@ -84,7 +89,7 @@ def test_padding_that_lets_rows_mix_is_noticed(minilm):
         return usual.embed(item) * item[1].sum(1).max()
 
     usual: Any = minilm.load()
-    twin = replace(usual, embed=scaled, forward=text.inference(usual.module, scaled))
+    twin = replace(usual, embed=scaled, forward=inference(usual.module, scaled))
     encoder = Encoder(name="twin", load=lambda: twin, fingerprint=str)
     for item in encoder.prepare(texts(8, longest=30)):
         assert item is not None

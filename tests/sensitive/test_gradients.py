@@ -446,7 +446,7 @@ def test_smaller_micro_batches_are_used():
     """Where bits do not depend on the number of rows, the last examples of a shape are not filled up to a full one."""
     seen: list[int] = []
 
-    def counted(norm, x):
+    def counted(norm: Any, x: Any) -> Any:
         seen.append(len(x))
         return norm(x).mean(1)
 

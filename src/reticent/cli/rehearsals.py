@@ -22,9 +22,7 @@ IsPublic = Annotated[
 ]
 Encoder = Annotated[
     str,
-    typer.Option(
-        help="The encoder to come: minilm, minilm-onnxruntime, efficientnet-lite0, hf:NAME, timm:NAME, none or module:object."
-    ),
+    typer.Option(help="The encoder to come: minilm, efficientnet-lite0, hf:NAME, timm:NAME, none or module:object."),
 ]
 TasksPerPerson = Annotated[int, typer.Option(help="Of the model to come: in how many tasks one person may appear.")]
 Seed = Annotated[int, typer.Option(help="Of splits, order and noise.")]

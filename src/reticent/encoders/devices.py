@@ -83,7 +83,6 @@ def placed(backend: "Backend", speed: Speed) -> "Backend":
         raise errors.InvalidValue("Expected an encoder that is a torch module to choose a device for it.")
     device = available(speed.device)
     backend.module.to(device)
-    backend = replace(backend, alongside=backend.alongside and device == "cpu")
     if speed.batch_size is not None:
         backend = replace(backend, rows=partial(_rows, backend.rows, speed.batch_size))
     if speed.bf16:

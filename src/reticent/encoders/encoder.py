@@ -15,7 +15,6 @@ from reticent import errors
 from reticent.encoders.batches import Item, Items, Rows, Smaller, batches, never, stacked
 from reticent.encoders.devices import NO_MEMORY, Speed, out_of_memory, placed
 from reticent.encoders.probes import ProbedRows, public_item, raw, remembers
-from reticent.encoders.side_by_side import Each, side_by_side
 from reticent.numerics.progress import Bar
 
 Features = npt.NDArray[np.float32]
@@ -40,7 +39,6 @@ class Backend:
         embed: From stacked items as tensors to a tensor of features, with gradients where they are wanted.
         longest: How many tokens of a text it reads, None where it reads no texts or has no limit.
         tokens: How many tokens a text has, up to one more than it reads.
-        alongside: Whether several threads may use it at once, each with a batch on a core of its own.
     """
 
     prepare: Callable[[Sequence[object]], Items]
@@ -53,7 +51,6 @@ class Backend:
     embed: Callable[[tuple[Any, ...]], Any] | None = None
     longest: int | None = None
     tokens: Callable[[str], int] | None = None
-    alongside: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,11 +159,10 @@ class Encoder:
     def fill(self, examples: Sequence[object], features: Features) -> Iterator[int]:
         """Fills in the features of a chunk of examples, and yields how many of them are done."""
         done = 0
-        with side_by_side(self.backend.alongside) as each:
-            for rows, values in self._batches(self.backend.prepare(examples), each):
-                features[rows] = values
-                done += len(rows)
-                yield done
+        for rows, values in self._batches(self.backend.prepare(examples)):
+            features[rows] = values
+            done += len(rows)
+            yield done
 
     def passes(self, inputs: Any, attachments: Sequence[Attachment]) -> Features:
         """Encodes inputs once inside each context, and prepares them once for all; shape (contexts, n, width)."""
@@ -175,11 +171,11 @@ class Encoder:
         with errors.silenced(), Bar(f"Encoding with {self.name}") as bar:
             for start in range(0, len(examples), self.chunk):
                 items = self.backend.prepare(examples[start : start + self.chunk])
-                with side_by_side(self.backend.alongside) as each:
-                    for done, attached in enumerate(attachments):
-                        for rows, values in self._batches(items, each, attached):
+                for done, attached in enumerate(attachments):
+                    with attached():
+                        for rows, values in self._batches(items):
                             features[done, [start + row for row in rows]] = values
-                        bar.show((start + len(items) * (done + 1) / len(attachments)) / len(examples))
+                    bar.show((start + len(items) * (done + 1) / len(attachments)) / len(examples))
         return features
 
     def prepare(self, inputs: Any) -> list[Item | None]:
@@ -221,17 +217,10 @@ class Encoder:
             )
         return list(inputs)
 
-    def _batches(
-        self, items: Sequence[Item | None], each: Each, attached: Attachment = contextlib.nullcontext
-    ) -> Iterator[tuple[list[int], Features]]:
-        """Yields positions and features, in batches of equal shapes; every batch is computed inside the context."""
-
-        def computed(given: tuple[list[int], list[Item], int]) -> tuple[list[int], Features]:
-            places, batch, rows = given
-            with attached():  # adapters are attached for one thread
-                return places, self._forward(batch, rows)
-
-        yield from each(computed, batches(items, self.backend.rows, self.backend.smaller))
+    def _batches(self, items: Sequence[Item | None]) -> Iterator[tuple[list[int], Features]]:
+        """Yields positions and features, in batches of equal shapes."""
+        for places, batch, rows in batches(items, self.backend.rows, self.backend.smaller):
+            yield places, self._forward(batch, rows)
 
     def _forward(self, batch: Sequence[Item], rows: int) -> Features:
         try:

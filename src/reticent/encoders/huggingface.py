@@ -107,7 +107,7 @@ def _load(source: str) -> Backend:
         limits = (_TOKENS, tokenizer.model_max_length, getattr(config, "max_position_embeddings", None) or _TOKENS)
         model = text.load_model(source, local=local)
         backend = text.backend(model, tokenizer, width=int(config.hidden_size), tokens=int(min(limits)))
-        return backend if config.model_type in ROW_BY_ROW else replace(backend, rows=lambda _: 1, alongside=False)
+        return backend if config.model_type in ROW_BY_ROW else replace(backend, rows=lambda _: 1)
     processor = _processor(source)
     model = text.load_model(source, local=local)
     first = any(key.endswith("cls_token") for key in model.state_dict())

@@ -59,9 +59,9 @@ def exported(encoder: Any) -> bytes:
 
 
 def by_onnxruntime(backend: Backend, name: str) -> Backend:
-    """Returns a text model that onnxruntime computes, in float32 and on one core for each batch; torch made the graph.
+    """Returns a text model that onnxruntime computes, in float32; torch made the graph, and says how many threads.
 
-    Its threads never spin, because it has none: batches are computed side by side.
+    They sleep while they wait, as those of torch do (`numerics.threads`).
 
     Args:
         backend: A model of texts, of torch.
@@ -72,7 +72,8 @@ def by_onnxruntime(backend: Backend, name: str) -> Backend:
     (item,) = backend.prepare([backend.probe])
     content = traced(torch, backend, name, TEXT_INPUTS, [np.stack([array, array]) for array in item or ()])
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = torch.get_num_threads(), 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 4  # what it says of an example stays unsaid
     session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 

@@ -115,7 +115,6 @@ def backend(model: Any, tokenizer: Any, *, width: int, tokens: int) -> Backend:
         embed=embed,
         longest=tokens,
         tokens=lambda text: len(tokenizer(text, truncation=True, max_length=tokens + 1)["input_ids"]),
-        alongside=True,
     )
 
 
