@@ -75,7 +75,7 @@ def test_a_plan_by_hand():
         "cluster": 0.0,
     }
     assert found.predict == {
-        "start": 13.0 + 2 * 4 * 10 * 7.0 + 4 * 0.5,
+        "start": 13.0 + 11.0 / 2 + 2 * 4 * 10 * 7.0 + 4 * 0.5,
         "combining": 4 * 2 * 10 * 17.0,
         "reading": 1000.0,
         "scoring": 100 * 10 * 4 * 19.0 + 100 * 23.0,
