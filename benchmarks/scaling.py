@@ -34,7 +34,7 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """One point; the names are those of `reticent.costs.Workload`."""
+    """One point; the names are those of `reticent.running_costs.Workload`."""
 
     rows: int = 50_000
     width: int = 384
@@ -243,7 +243,7 @@ def checks(points: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
 
 def model_of(sizes: Sizes) -> dict[str, float]:
     """Returns what the cost model says of a point, without the start of a process."""
-    from reticent.costs import Workload, costs
+    from reticent.running_costs import Workload, costs
 
     work = Workload(
         rows=sizes.rows, width=sizes.width, labels=sizes.labels, live_labels=sizes.live_labels, tasks=sizes.tasks

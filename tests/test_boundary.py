@@ -40,7 +40,9 @@ ROOMS = [
 # Modules and folders that are not named as their room.
 PLACES = {
     "errors": "numerics",
-    **dict.fromkeys(["budget", "costs", "label_names", "labels", "memory", "names", "policies", "privacy"], "values"),
+    **dict.fromkeys(
+        ["budget", "running_costs", "label_names", "labels", "memory", "names", "policies", "privacy"], "values"
+    ),
     **dict.fromkeys(
         [
             "classifier",

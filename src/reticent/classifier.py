@@ -123,8 +123,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             said: dict[str, Any] = {"name": called, "each_row_is_a_person": each_row_is_a_person, "engine": self.engine}
             task = Task.streamed(X, **said) if estimator.is_source(X, y, whose) else Task(X, y, whose, **said)
         warn_of_near_name(task.name, directory)
-        tuning: str | None = getattr(learner, "tuning", None)
-        if tuning is not None:
+        if (tuning := getattr(learner, "tuning", None)) is not None:
             directory.record(tuning)
         with errors.silenced():
             learn([task], learner, self._policy(), directory, encoder=self.encoder, noise=self.noise)

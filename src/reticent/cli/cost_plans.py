@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reticent import costs, errors
+from reticent import errors, running_costs
 from reticent.cli.options import console
 
 _COUNT = {"metavar": "N"}
@@ -19,7 +19,7 @@ LiveLabels = Annotated[
     typer.Option(help="With --rows: labels with examples in one task; else they are shared out among tasks.", **_COUNT),
 ]
 Workers = Annotated[str | None, typer.Option(help="With --rows: processes, each with its own processor; 1.", **_COUNT)]
-File = Annotated[str | None, typer.Option(help=f"With --rows: {', '.join(costs.FILES)}; parquet.")]
+File = Annotated[str | None, typer.Option(help=f"With --rows: {', '.join(running_costs.FILES)}; parquet.")]
 Texts = Annotated[bool, typer.Option("--texts", help="With --rows: rows are short texts, which MiniLM encodes.")]
 Measure = Annotated[bool, typer.Option("--measure", help="With --rows: measure the speeds of this machine first.")]
 
@@ -41,7 +41,9 @@ def count(name: str, text: str) -> int:
     raise errors.InvalidValue(f"Expected --{name} to be a whole number such as 1000000 or 1e6, got {text}.")
 
 
-def planned(rows: str | None, tasks: int, *, texts: bool, measure: bool, **given: str | None) -> costs.Costs | None:
+def planned(
+    rows: str | None, tasks: int, *, texts: bool, measure: bool, **given: str | None
+) -> running_costs.Costs | None:
     """Returns the costs of the options of `plan`, None where they were not asked for."""
     if rows is None:
         extra = [name for name, value in given.items() if value is not None]
@@ -56,15 +58,15 @@ def planned(rows: str | None, tasks: int, *, texts: bool, measure: bool, **given
     }
     if given.get("file") is not None:
         sizes["file"] = given["file"]
-    work = costs.Workload(rows=count("rows", rows), tasks=tasks, texts=texts, **sizes)
+    work = running_costs.Workload(rows=count("rows", rows), tasks=tasks, texts=texts, **sizes)
     if not measure:
-        return costs.costs(work)
+        return running_costs.costs(work)
     from reticent.lab import machine_speed
 
-    return costs.costs(work, machine_speed.measure(texts=texts))
+    return running_costs.costs(work, machine_speed.measure(texts=texts))
 
 
-def show(found: costs.Costs) -> None:
+def show(found: running_costs.Costs) -> None:
     """Prints the tables and what they assume."""
     from reticent.report.cost_tables import cost_notes, cost_tables
 

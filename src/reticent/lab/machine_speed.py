@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from reticent.budget import Budget
 from reticent.classifier import ContinualClassifier
-from reticent.costs import MEASURED, Speeds
 from reticent.gate.noise import NoiseSource
 from reticent.policies import PublicLabels
 from reticent.readers import Columns, open_source
+from reticent.running_costs import MEASURED, Speeds
 
 ROWS, NARROW, WIDE, LABELS, MANY, TASKS, REPEATS = 40_000, 8, 392, 100, 1_000, 4, 3
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from reticent import costs
+from reticent import running_costs
 from reticent.report.terminal import columns
 
 _PARTS = {
@@ -21,7 +21,7 @@ _PARTS = {
 }
 
 
-def cost_tables(found: costs.Costs) -> Iterator[Table]:
+def cost_tables(found: running_costs.Costs) -> Iterator[Table]:
     """Yields tables of time, memory and disk, and cluster."""
     work = found.workload
     time = columns(f"Time with {_workers(work.workers)}", ("part", "learn", "predict"), names=("part",))
@@ -50,7 +50,7 @@ def cost_tables(found: costs.Costs) -> Iterator[Table]:
         yield cluster
 
 
-def cost_notes(found: costs.Costs) -> Iterator[str]:
+def cost_notes(found: running_costs.Costs) -> Iterator[str]:
     """Yields what was assumed, and how far the numbers may be off."""
     work = found.workload
     yield (
@@ -60,8 +60,9 @@ def cost_notes(found: costs.Costs) -> Iterator[str]:
     )
     yield f"Speeds: {found.speeds.measured} (--measure takes a quarter of a minute here)."
     yield (
-        f"Runs were within a factor of {costs.FACTOR:g} of these numbers where they were checked, or cheaper where few "
-        "labels stand out; larger sizes are on paper. Public sizes go in, no data is read. Curves and checks: docs/scaling.md."
+        f"Runs were within a factor of {running_costs.FACTOR:g} of these numbers where they were checked, or cheaper "
+        "where few labels stand out; larger sizes are on paper. Public sizes go in, no data is read. Curves and checks: "
+        "docs/scaling.md."
     )
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent import costs, errors
-from reticent.costs import Speeds, Workload
+from reticent import errors, running_costs
 from reticent.gate import sparse
 from reticent.lab import machine_speed
 from reticent.released import standing
+from reticent.running_costs import Speeds, Workload
 from tests.cli.command import refused, reticent
 
 PAPER = ["plan", "--rows", "1e8", "--width", 768, "--labels", "1e6", "--tasks", 60, "--workers", 16]
@@ -23,15 +23,15 @@ workloads = st.builds(
     labels=st.integers(1, 10**6),
     tasks=st.integers(1, 100),
     workers=st.integers(1, 64),
-    file=st.sampled_from(costs.FILES),
+    file=st.sampled_from(running_costs.FILES),
     texts=st.booleans(),
 )
 
 
 @given(workloads, st.sampled_from(["rows", "width", "tasks"]))
 def test_more_of_anything_never_costs_less(work, field):
-    less = costs.costs(work)
-    more = costs.costs(dataclasses.replace(work, **{field: 2 * getattr(work, field)}))
+    less = running_costs.costs(work)
+    more = running_costs.costs(dataclasses.replace(work, **{field: 2 * getattr(work, field)}))
     assert more.disk["input"] >= less.disk["input"]
     assert more.predict["reading"] >= less.predict["reading"]
     if work.workers == 1 and field != "tasks":  # more tasks share the labels out
@@ -41,21 +41,21 @@ def test_more_of_anything_never_costs_less(work, field):
 
 @given(workloads)
 def test_what_is_read_and_summed_is_linear_in_rows(work):
-    one = costs.costs(dataclasses.replace(work, workers=1))
-    ten = costs.costs(dataclasses.replace(work, workers=1, rows=10 * work.rows))
+    one = running_costs.costs(dataclasses.replace(work, workers=1))
+    ten = running_costs.costs(dataclasses.replace(work, workers=1, rows=10 * work.rows))
     for part in ("reading", "sums", "labels"):
         assert ten.learn[part] == pytest.approx(10 * one.learn[part])
     same = Workload(rows=10 * work.rows, width=work.width, labels=work.labels, live_labels=1, tasks=work.tasks)
     few = dataclasses.replace(same, rows=work.rows)
-    assert costs.costs(same).memory == costs.costs(few).memory  # rows cost no memory
+    assert running_costs.costs(same).memory == running_costs.costs(few).memory  # rows cost no memory
 
 
 @given(workloads)
 def test_workers_share_the_rows_and_cost_a_start(work):
-    one = costs.costs(dataclasses.replace(work, workers=1))
+    one = running_costs.costs(dataclasses.replace(work, workers=1))
     assert one.learn["cluster"] == 0
     assert one.cluster["bytes_to_driver"] == 0
-    many = costs.costs(dataclasses.replace(work, workers=8))
+    many = running_costs.costs(dataclasses.replace(work, workers=8))
     assert one.learn["reading"] / 8 <= many.learn["reading"] <= one.learn["reading"]
     assert many.cluster["processor_hours"] == one.cluster["processor_hours"]
     assert many.learn["cluster"] >= many.speeds.ray_start
@@ -64,7 +64,7 @@ def test_workers_share_the_rows_and_cost_a_start(work):
 def test_a_plan_by_hand():
     learn = {"parquet": 1.0, "cell": 2.0, "row": 3.0, "noise": 5.0, "publish": 7.0, "task": 11.0, "start": 13.0}
     speeds = Speeds(**learn, name=0.5, combine=17.0, product=19.0, answer=23.0)
-    found = costs.costs(Workload(rows=100, width=10, labels=4, tasks=2), speeds)
+    found = running_costs.costs(Workload(rows=100, width=10, labels=4, tasks=2), speeds)
     assert found.learn == {
         "reading": 1000.0,
         "sums": 2000.0,
@@ -115,7 +115,7 @@ def test_plan_prints_costs_for_people(monkeypatch):
 def test_plan_prints_costs_as_json():
     found = json.loads(reticent(*PAPER, "--json").stdout)["costs"]
     work = Workload(rows=10**8, width=768, labels=10**6, tasks=60, workers=16)
-    assert found == costs.costs(work).json()
+    assert found == running_costs.costs(work).json()
     assert set(found) >= {"learn_seconds", "predict_seconds", "memory_bytes", "disk_bytes", "cluster", "speeds"}
     assert found["workload"]["live_labels"] == 16_667
     assert found["learn_seconds"]["total"] == pytest.approx(sum(list(found["learn_seconds"].values())[:-1]))
@@ -164,7 +164,7 @@ def test_speeds_of_this_machine_replace_those_measured_elsewhere(monkeypatch):
     found = machine_speed.measure()
     for field in ("parquet", "csv", "npz", "cell", "row", "noise", "publish", "task", "combine", "product"):
         assert getattr(found, field) > 0
-        assert getattr(found, field) != getattr(costs.MEASURED, field)
+        assert getattr(found, field) != getattr(running_costs.MEASURED, field)
     for field in ("text", "ray_start", "network", "base"):
-        assert getattr(found, field) == getattr(costs.MEASURED, field)
+        assert getattr(found, field) == getattr(running_costs.MEASURED, field)
     assert "this machine" in found.measured
