@@ -118,7 +118,7 @@ class _InPlace:
     machine: str
 
     def __call__(self, batches: Batches) -> Batches:
-        from reticent.sensitive.row_streams import Piece
+        from reticent.sensitive.task_streams import Piece
 
         try:
             with unheard():

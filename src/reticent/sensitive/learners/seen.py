@@ -18,7 +18,7 @@ from reticent.released.release import Past
 from reticent.sensitive.engines import Part
 from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.task import Task
-from reticent.sensitive.task_batches import Batch
+from reticent.sensitive.batch import Batch
 
 Ints = npt.NDArray[np.int64]
 Change = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]

@@ -14,7 +14,7 @@ from reticent.numerics.coded import Coded
 from reticent.readers import Examples
 from reticent.sensitive.columns import Inputs
 from reticent.sensitive.persons import Counters, Marks, kept_of_each
-from reticent.sensitive.task_batches import Batch
+from reticent.sensitive.batch import Batch
 
 Result = TypeVar("Result")
 
