@@ -4,6 +4,7 @@ import itertools
 import pickle
 
 import numpy as np
+import pytest
 
 from reticent import LabelSpace
 from reticent.gate import label_sums
@@ -49,18 +50,43 @@ def test_places_of_labels_of_any_type():
     assert label_sums.places([], rows.__getitem__).dtype == np.int64
 
 
-def test_partial_sums_come_back_from_another_process_without_their_look_ups():
-    here, there = (label_sums.PartialSums(LabelSpace(("known",)), unknown=0.19, vectors=9) for _ in range(2))
-    for part, rows in ((here, slice(0, 3)), (there, slice(3, None))):
+def parted(*, vectors: float) -> list[label_sums.PartialSums]:
+    """Sums of the first rows, of the others, and of all."""
+    made = [label_sums.PartialSums(LabelSpace(("known",)), unknown=0.19, vectors=vectors) for _ in range(3)]
+    for part, rows in zip(made, (slice(0, 3), slice(3, None), slice(None)), strict=True):
         part.add(FEATURES[rows], Coded.of(LABELS[rows]))
-    sent = pickle.loads(pickle.dumps(there))  # noqa: S301 (our own)
-    assert (len(sent._space), sent._entries, sent._looked_up) == (0, None, {})
-    assert len(there._space) == 1
-    assert there._looked_up
-    here.merge(sent)
-    whole = label_sums.PartialSums(LabelSpace(("known",)), unknown=0.19, vectors=9)
-    whole.add(FEATURES, Coded.of(LABELS))
-    found, expected = here.result(2, lambda _: np.zeros(0, np.int64)), whole.result(2, lambda _: np.zeros(0, np.int64))
-    assert found.known.tolist() == expected.known.tolist()
-    assert (found.unknown, found.counts.tolist()) == (expected.unknown, expected.counts.tolist())
-    assert np.asarray(found.vectors).tolist() == np.asarray(expected.vectors).tolist()
+    return made
+
+
+def shown(sums: label_sums.PartialSums) -> list[object]:
+    result = sums.result(2, lambda _: np.zeros((0, 2), np.int64))
+    vectors = np.asarray(result.vectors).tolist() if isinstance(result.vectors, np.ndarray) else "asked for"
+    return [result.known.tolist(), result.unknown, result.counts.tolist(), vectors]
+
+
+def test_partial_sums_come_back_from_another_process():
+    first, rest, whole = parted(vectors=9)
+    first.merge(pickle.loads(pickle.dumps(rest)))  # noqa: S301 (our own)
+    assert shown(first) == shown(whole)
+
+
+@pytest.mark.parametrize("vectors", [0, 9])
+def test_blocks_are_made_of_their_rows(vectors):
+    first, rest, whole = parted(vectors=vectors)
+    blocks = [label_sums.Block.of(*block.rows()) for block in rest.blocks]
+    assert [block.keeps for block in blocks] == [True, vectors > 0]
+    first.merge(label_sums.PartialSums.of(*blocks))
+    assert shown(first) == shown(whole)
+    assert (shown(first)[3] == "asked for") is (vectors == 0)
+
+
+def test_rows_of_a_block_hold_every_label_once():
+    labels, counts, sums = label_sums.Block.of(
+        ["a", "b", "a"], np.array([1, 2, 3]), np.array([[1, 2], [3, 4], [5, 6]])
+    ).rows()
+    assert (labels, counts.tolist()) == (["a", "b"], [4, 2])
+    assert sums is not None
+    assert sums.tolist() == [[6, 8], [3, 4]]
+    assert label_sums.Block.of(["a", "b", "a"], np.array([1, 2, 3]), None).rows()[2] is None
+    labels, counts, sums = label_sums.Block().rows()
+    assert (labels, counts.tolist()) == ([], [])

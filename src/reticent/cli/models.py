@@ -8,8 +8,9 @@ import typer
 
 from reticent import errors
 from reticent.cli import ledger_verbs, person_options
-from reticent.cli.inputs import encoder_of, labelled_source, learner_of, loaded, memory_of, task_name
+from reticent.cli.inputs import cluster_of, encoder_of, labelled_source, learner_of, loaded, memory_of, task_name
 from reticent.cli.options import (
+    Address,
     Again,
     AsJson,
     BatchSize,
@@ -146,6 +147,10 @@ def learn(
     learner: LearnerAgain = None,
     device: Device = None,
     batch_size: BatchSize = None,
+    engine: Annotated[
+        str | None, typer.Option(help="ray: the machines of a Ray cluster encode and add up; the release is the same.")
+    ] = None,
+    address: Address = None,
     vault: Annotated[
         Path | None, typer.Option(help="Where the vault of a model with memory is, if it was moved.")
     ] = None,
@@ -158,8 +163,9 @@ def learn(
 
     Example: `reticent learn march.parquet --model model/ --person patient --text note --label code`
     """
-    task = task_name(source, name)
+    task, cluster = task_name(source, name), cluster_of(engine, address)
     classifier = loaded(model, encoder, learner, vault, device=device, batch_size=batch_size)
+    classifier.engine = cluster
     person = person_options.said(person, each_row_is_a_person, classifier.directory.settings)
     examples = labelled_source(source, text=text, image=image, features=features, label=label, person=person)
     if anchor is not None:

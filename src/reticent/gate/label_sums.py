@@ -128,6 +128,18 @@ class PartialSums:
     def __repr__(self) -> str:
         return "PartialSums(<sensitive>)"
 
+    @classmethod
+    def of(cls, known: "Block", others: "Block") -> "PartialSums":
+        """Returns what can be merged into the sums of a task: what somebody else has added up."""
+        partial = cls.__new__(cls)
+        partial._of_known, partial._of_others = known, others
+        return partial
+
+    @property
+    def blocks(self) -> "tuple[Block, Block]":
+        """Sums of known labels, and of others."""
+        return self._of_known, self._of_others
+
     def __getstate__(self) -> dict[str, object]:
         """What another process sends back: sums and counts, to be merged; what looked labels up stays there."""
         return vars(self) | {"_space": LabelSpace(()), "_name": canonical, "_entries": None, "_looked_up": {}}
@@ -220,6 +232,30 @@ class Block:
         self.counts = np.zeros(0, np.int64)
         self.keeps, self._most = most > 0, most
         self._recent, self._sums = np.zeros((0, 0), np.int32), np.zeros((0, 0), np.int64)
+
+    @classmethod
+    def of(cls, labels: Sequence[Label], counts: Ints, sums: Ints | None) -> "Block":
+        """Returns the block of labels, each of which may come more than once; without sums, it keeps none.
+
+        Args:
+            labels: One for each row.
+            counts: Of their examples.
+            sums: Shape (labels, K).
+        """
+        block = cls(most=0 if sums is None else math.inf)
+        at = np.array([block.place(label) for label in labels], dtype=np.int64)
+        block._make_room(0 if sums is None else sums.shape[1])
+        np.add.at(block.counts, at, counts)
+        if sums is not None:
+            np.add.at(block._sums, at, sums)
+        return block
+
+    def rows(self) -> tuple[list[Label], Ints, Ints | None]:
+        """Returns labels, counts and sums, as `of` takes them."""
+        labels, size = list(self.places), len(self.places)
+        counts = np.zeros(size, np.int64)
+        counts[: len(self.counts)] = self.counts[:size]
+        return labels, counts, self.sums(labels, self._sums.shape[1]) if self.keeps else None
 
     @property
     def found(self) -> list[Label]:

@@ -39,6 +39,8 @@ def open_source(path: str | Path | Sequence[Path], columns: Columns, *, labelled
     path = Path(path) if isinstance(path, str) else path
     if not isinstance(path, Path):
         return _shards(Path(path[0]).parent, list(path), columns, labelled)
+    if path != STANDARD_INPUT:
+        path = path.absolute()  # a worker that reads it may be in another folder
     if path.is_dir():
         files = _files(path) if columns.inputs else []
         if files:

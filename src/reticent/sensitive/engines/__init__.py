@@ -1,7 +1,8 @@
 """Engines: where the parts of a task are worked on. Speed alone: which engine there is changes no bit of a release."""
 
+from reticent.sensitive.engines.arrow import InArrow
 from reticent.sensitive.engines.engine import Engine, Part
 from reticent.sensitive.engines.local import Local
 from reticent.sensitive.engines.ray import Ray
 
-__all__ = ["Engine", "Local", "Part", "Ray"]
+__all__ = ["Engine", "InArrow", "Local", "Part", "Ray"]

@@ -1,11 +1,12 @@
-"""What decides about bits on the machines of a cluster; machines that differ are refused before anything is spent."""
+"""Machines of a cluster: what decides about bits there, so that those that differ are refused; and their silence."""
 
+import contextlib
 import functools
 import importlib.metadata
 import os
 import platform
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,6 +69,17 @@ def one_kind(here: Machine, machines: Sequence[Machine]) -> Machine:
                 "a row is computed would change it. Nothing was spent. Use machines of one type."
             )
     return machines[0]._replace(files=())
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """Keeps what is said in a worker from the files in which its cluster keeps it: warnings, logs and prints."""
+    with contextlib.ExitStack() as stack:
+        nowhere = stack.enter_context(open(os.devnull, "w"))
+        stack.enter_context(contextlib.redirect_stdout(nowhere))
+        stack.enter_context(contextlib.redirect_stderr(nowhere))
+        stack.enter_context(errors.silenced())
+        yield
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from reticent import errors
 from reticent.encoders.packages import require
-from reticent.sensitive.engines.machines import Machine, machine_here, one_kind
+from reticent.sensitive.engines.machines import Machine, machine_here, one_kind, unheard
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -165,7 +165,7 @@ def _worked(order: _Order, part: Any) -> Any:
     import ray
 
     try:
-        with errors.silenced(), _unheard():
+        with unheard():
             if machine_here() != order.machine:  # one that has joined since
                 return _Failed()
             if order.name not in _held:
@@ -174,13 +174,6 @@ def _worked(order: _Order, part: Any) -> Any:
             return _held[order.name](part)
     except Exception:  # also MemoryError: what it was could depend on a row
         return _Failed()
-
-
-@contextlib.contextmanager
-def _unheard() -> Iterator[None]:
-    """Keeps what is printed out of the files in which Ray keeps it."""
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        yield
 
 
 def _next(ray: Any, running: dict[Any, Part], lost: Callable[[Part], Result] | None) -> Result:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from reticent import errors
 from reticent.gate.label_sums import LabelSums, PartialSums, count_by_label
 from reticent.labels import Label, LabelSpace, canonical, in_public_order
 from reticent.released.model import Encode
 from reticent.released.release import Past
-from reticent.sensitive.batches import Batch
+from reticent.sensitive.batch import Batch
 from reticent.sensitive.engines import Part
 from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.task import Task
@@ -94,7 +95,7 @@ class Seen:
 
     def _all(self, known: LabelSpace, count_weight: float) -> PartialSums:
         streamed = VECTOR_BYTES // (12 * max(1, self.width)) if self.task.rereadable else math.inf
-        vectors = 0 if self.task.is_in_memory else streamed
+        vectors = 0 if self.task.is_in_memory and self.encoder is None else streamed
         return self._added(known, unknown=count_weight, vectors=vectors)
 
     def _again(self, count_weight: float) -> Callable[[Sequence[Label]], Ints]:
@@ -117,6 +118,8 @@ class Seen:
 def seen(task: Task, encoder: Encode | None, past: Past) -> Seen:
     """Returns a task as features; what is in memory is encoded now, and a stream batch by batch after the spend.
 
+    Where workers have a memory of their own, they encode: after the spend, too.
+
     Refuses by shapes and types alone, before any row of a stream is read.
 
     Args:
@@ -124,9 +127,12 @@ def seen(task: Task, encoder: Encode | None, past: Past) -> Seen:
         encoder: From inputs to features; None where inputs are features already.
         past: The releases before it.
     """
+    elsewhere = not task.engine.shares_memory
+    if elsewhere and getattr(encoder, "cache", None) is not None:
+        raise errors.InvalidValue("Expected an encoder without a cache: each machine of a cluster would keep features.")
     none = encoded(task.no_inputs, encoder, past)
     width = none.shape[1]
-    if encoder is None or not task.is_in_memory:
+    if encoder is None or elsewhere or not task.is_in_memory:
         return Seen(task, width, encoder)
     (batch,) = task.whole()
     features = encoded(batch.inputs, encoder, past)

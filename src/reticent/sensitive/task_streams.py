@@ -12,7 +12,7 @@ from reticent import errors
 from reticent.labels import LabelSpace, Spellings
 from reticent.numerics.coded import Coded
 from reticent.readers import Examples
-from reticent.sensitive.batches import Batch
+from reticent.sensitive.batch import Batch
 from reticent.sensitive.columns import Inputs
 from reticent.sensitive.persons import Counters, Marks, kept_of_each
 
