@@ -101,11 +101,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> "ContinualClassifier":
         """Learns one task and returns the classifier itself.
 
-        What does not fit into memory is passed as a source, which names its labels and persons: `rt.Batches(...)` of
-        record batches, or `rt.open_source(path, rt.Columns(...))`. It is read after the spend, batch by batch.
-
         Args:
-            X: Features, or inputs for the encoder; or a source, without y and persons.
+            X: Features, or inputs for the encoder; or, without y and persons, what is read in batches after the spend:
+                `rt.Batches(...)` of record batches, or `rt.open_source(path, rt.Columns(...))`.
             y: One label per example.
             name: A public name, such as a month; "task N" by default.
             persons: Whose example each one is; needed where a person contributes several.

@@ -14,8 +14,8 @@ from reticent.numerics.coded import Coded
 from reticent.numerics.progress import Bar
 from reticent.readers.sources import Held
 from reticent.sensitive import columns, task_streams
-from reticent.sensitive.engines import Engine, InArrow, Local, Part
 from reticent.sensitive.batch import Batch
+from reticent.sensitive.engines import Engine, InArrow, Local, Part
 
 Result = TypeVar("Result")
 

@@ -12,9 +12,9 @@ from reticent import errors
 from reticent.labels import LabelSpace, Spellings
 from reticent.numerics.coded import Coded
 from reticent.readers import Examples
+from reticent.sensitive.batch import Batch
 from reticent.sensitive.columns import Inputs
 from reticent.sensitive.persons import Counters, Marks, kept_of_each
-from reticent.sensitive.batch import Batch
 
 Result = TypeVar("Result")
 

@@ -94,7 +94,7 @@ class InArrow:
 
         Args:
             work: A frozen value that can be pickled; it returns partial sums, or counts.
-            parts: Sensitive: this table, as `streams.pieces` has it.
+            parts: Sensitive: this table, as `task_streams.pieces` has it.
         """
         for part in parts:
             function = _InPlace(work, part.known, self._columns, self.width, repr(machine_here()))

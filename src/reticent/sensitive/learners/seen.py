@@ -15,10 +15,10 @@ from reticent.gate.label_sums import LabelSums, PartialSums, count_by_label
 from reticent.labels import Label, LabelSpace, canonical, in_public_order
 from reticent.released.model import Encode
 from reticent.released.release import Past
+from reticent.sensitive.batch import Batch
 from reticent.sensitive.engines import Part
 from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.task import Task
-from reticent.sensitive.batch import Batch
 
 Ints = npt.NDArray[np.int64]
 Change = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
