@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reticent.readers import Columns, csv_bulk, csv_lines, open_source, read
 from reticent.readers.csv_blocks import examples_of
-from reticent.readers.csv_cells import Layout
+from reticent.readers.csv_cells import Layout, Rows
 
 COLUMNS = Columns(features=("a", "b"), label="code", person="who", keep=("b", "note"))
 HEADER = "who,a,code,b,note"
@@ -112,7 +112,12 @@ def test_plain_lines_are_read_in_bulk(monkeypatch):
     """Else the oracle compares the slow way with itself."""
     seen = []
     at_once = csv_bulk.at_once
-    monkeypatch.setattr(csv_bulk, "at_once", lambda lines, layout: seen.append(lines) or at_once(lines, layout))
+
+    def watched(lines: bytes, layout: Layout) -> Rows:
+        seen.append(lines)
+        return at_once(lines, layout)
+
+    monkeypatch.setattr(csv_bulk, "at_once", watched)
     rows_of(b"p,1,E10,2,x\nq,oops,E11,,y\n", labelled=True)
     rows_of(b'p,1,E10,2,x\nq,1,"E11",2,y\nshort\nr,1,E10,2,x\r\n', labelled=True)
     assert seen == [b"p,1,E10,2,x\nq,oops,E11,,y\n", b"p,1,E10,2,x\nr,1,E10,2,x"]
