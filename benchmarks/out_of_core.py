@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ def _apart(what: str, path: Path) -> dict[str, float]:
     return found
 
 
-CONTESTANTS = {
+CONTESTANTS: dict[str, Callable[[Path], dict[str, float]]] = {
     "read the file": read,
     "learn, each row a person": lambda path: learn(path, persons=False),
     "learn, persons bounded": lambda path: learn(path, persons=True),

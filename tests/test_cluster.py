@@ -240,8 +240,8 @@ def released(task: Task, policy: Any, encoder: Any = None, *, seeded: bool = Tru
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a small task has several."""
-    monkeypatch.setattr("reticent.sensitive.streams._BYTES", 20 * 100)
-    monkeypatch.setattr("reticent.sensitive.streams._ROWS", 100)
+    monkeypatch.setattr("reticent.sensitive.task_streams._BYTES", 20 * 100)
+    monkeypatch.setattr("reticent.sensitive.task_streams._ROWS", 100)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

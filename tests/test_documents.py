@@ -31,7 +31,7 @@ class Rows:
         made, score = tasks.Task.__init__, rt.ContinualClassifier.score
 
         def make(
-            task: tasks.Task, inputs: Any, labels: Any, persons: Any = None, *, name: str = "task", **said: bool
+            task: tasks.Task, inputs: Any, labels: Any, persons: Any = None, *, name: str = "task", **said: Any
         ) -> None:
             for row in self.of(inputs):
                 if name == "task":  # only what is public has no name: examples to tune on for free, or to score on

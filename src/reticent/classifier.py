@@ -101,11 +101,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> "ContinualClassifier":
         """Learns one task and returns the classifier itself.
 
-        What does not fit into memory is passed as a source, which names its labels and persons: `rt.Batches(...)` of
-        record batches, or `rt.open_source(path, rt.Columns(...))`. It is read after the spend, batch by batch.
-
         Args:
-            X: Features, or inputs for the encoder; or a source, without y and persons.
+            X: Features, or inputs for the encoder; or, without y and persons, what is read in batches after the spend:
+                `rt.Batches(...)` of record batches, or `rt.open_source(path, rt.Columns(...))`.
             y: One label per example.
             name: A public name, such as a month; "task N" by default.
             persons: Whose example each one is; needed where a person contributes several.
@@ -120,7 +118,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with errors.silenced():  # what a container says while it is read may be about one row
             called = f"task {len(learned) + 1}" if name is None else name
             whose = estimator.one_of(persons, units)
-            said = {"name": called, "each_row_is_a_person": each_row_is_a_person, "engine": self.engine}
+            said: dict[str, Any] = {"name": called, "each_row_is_a_person": each_row_is_a_person, "engine": self.engine}
             task = Task.streamed(X, **said) if estimator.is_source(X, y, whose) else Task(X, y, whose, **said)
         warn_of_near_name(task.name, directory)
         tuning: str | None = getattr(learner, "tuning", None)

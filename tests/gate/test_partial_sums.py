@@ -1,6 +1,7 @@
 """Sums of parts: exact, in any order, and within a bound for labels that are not known."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from reticent import LabelSpace
 from reticent.gate import kernel
 from reticent.gate.label_sums import Block, LabelSums, PartialSums, sum_by_label
+from reticent.labels import Label
 from reticent.numerics.coded import Coded
 
 ROWS, WIDTH = 3_000, 5
@@ -70,7 +72,7 @@ def test_vectors_are_kept_within_their_bound(room, kept):
     halves[0].merge(halves[1])
     asked: list[list[object]] = []
 
-    def second(wanted: list[object]) -> np.ndarray:
+    def second(wanted: Sequence[Label]) -> np.ndarray:
         asked.append(list(wanted))
         return expected.vectors[np.array([expected.unknown.index(label) for label in wanted], np.int64)]
 
@@ -90,7 +92,7 @@ def test_only_labels_with_usable_examples_are_found():
 
 
 def test_labels_count_for_what_their_name_says():
-    part = PartialSums(LabelSpace(("a",)), weight=0.36, name={"x": "a", "y": "a", "z": None}.get)
+    part = PartialSums(LabelSpace(("a",)), weight=0.36, name=lambda label: "a" if label in ("x", "y") else None)
     part.add(np.eye(3), Coded.of(["x", "y", "z"]))
     part.add(np.eye(3), Coded.of(["z", "x", 5]), np.array([0, 2, 1]))
     side = int(0.8 * 2**20)

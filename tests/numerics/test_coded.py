@@ -88,7 +88,7 @@ def test_entries_are_asked_once():
     assert Coded.of(["a", "b", None, "a"]).places(place).tolist() == [10, 20, -1, 10]
     assert asked == ["a", "b"]
     assert Coded.of([]).places(place).tolist() == []
-    changed = Coded.of(["a", "b", None, "a"]).mapped({"a": "x"}.get)
+    changed = Coded.of(["a", "b", None, "a"]).mapped(lambda entry: "x" if entry == "a" else None)
     assert changed.cells() == ["x", None, None, "x"]
 
 

@@ -15,7 +15,7 @@ from reticent.gate.noise import NoiseSource
 from reticent.numerics.coded import Coded
 from reticent.privacy import events
 from reticent.readers import Columns, open_source
-from reticent.sensitive import streams
+from reticent.sensitive import task_streams
 from reticent.sensitive.engines import Local
 from reticent.sensitive.learners import seen as seen_module
 from reticent.sensitive.task import Task
@@ -97,7 +97,7 @@ def same(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
 @pytest.mark.parametrize("source", list(SOURCES))
 def test_streams_are_learned_like_arrays(source, policy, tmp_path, monkeypatch):
     """Bit by bit, with one noise source: of the second task too, which has a centre or a common direction."""
-    monkeypatch.setattr(streams, "_BYTES", 1_000)
+    monkeypatch.setattr(task_streams, "_BYTES", 1_000)
     make = SOURCES[source]
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
@@ -109,7 +109,7 @@ def test_streams_are_learned_like_arrays(source, policy, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("policy", list(POLICIES))
 def test_threads_change_no_bit(policy, tmp_path, monkeypatch):
-    monkeypatch.setattr(streams, "_BYTES", 1_000)
+    monkeypatch.setattr(task_streams, "_BYTES", 1_000)
     expected = learned(*POLICIES[policy], [in_memory()])
     for threads in (2, 3):
         assert same(learned(*POLICIES[policy], [in_memory()], threads), expected)
@@ -160,7 +160,7 @@ class Watched:
 
     def __iter__(self) -> Iterator[Any]:
         self.spent.append(self.ledger())
-        yield from streams.InMemory(np.eye(2), Coded.of(["a", "b"]), None)
+        yield from task_streams.InMemory(np.eye(2), Coded.of(["a", "b"]), None)
 
     def parts(self) -> list[Any]:
         return [self]
@@ -192,6 +192,7 @@ def test_record_batches_are_refused_by_schema(given, reason):
 
 
 def test_record_batches_need_a_schema_and_inputs():
+    given: Any
     for given in ((batch for batch in table().to_batches()), [], 3, None):
         with pytest.raises(errors.InvalidValue, match="something with a schema"):
             rt.Batches(given, features="x", label="code")
@@ -262,12 +263,13 @@ def test_what_breaks_in_the_middle_publishes_nothing(make, tmp_path):
 
 def test_streams_are_bounded_before_reading(tmp_path):
     task = Task.streamed(written(tmp_path), name="march")
-    for read in (
+    ways: list[Callable[[], Any]] = [
         lambda: task.inputs,
         lambda: task.labels,
         lambda: list(task.batches()),
-        lambda: list(task.mapped(len)),
-    ):
+        lambda: list(task.mapped(list)),
+    ]
+    for read in ways:
         with pytest.raises(errors.InvalidValue, match="Expected a task admitted by the gate"):
             read()
     data, kept = columns(), task._capped(1)

@@ -13,8 +13,8 @@ from reticent.labels import LabelSpace
 from reticent.numerics.coded import Coded
 from reticent.numerics.progress import Bar
 from reticent.readers.sources import Held
-from reticent.sensitive import columns, streams
-from reticent.sensitive.batches import Batch
+from reticent.sensitive import columns, task_streams
+from reticent.sensitive.batch import Batch
 from reticent.sensitive.engines import Engine, InArrow, Local, Part
 
 Result = TypeVar("Result")
@@ -61,12 +61,12 @@ class Task:
         numeric = columns.holds_numbers(labels)
         coded = Coded.of(columns.column_of("labels", labels, found))
         whose = None if persons is None else Coded.of(columns.column_of("persons", persons, found))
-        self._fill(streams.InMemory(found, coded, whose, numeric), name, each_row_is_a_person, engine)
+        self._fill(task_streams.InMemory(found, coded, whose, numeric), name, each_row_is_a_person, engine)
 
     @classmethod
     def streamed(
         cls,
-        source: streams.Source,
+        source: task_streams.Source,
         *,
         name: str = "task",
         each_row_is_a_person: bool = False,
@@ -96,7 +96,7 @@ class Task:
         self._source = source
         self._most: int | None = None  # examples of each person; None until the gate says it
         self._known: LabelSpace | None = None
-        self._pieces: list[streams.Piece] | None = None
+        self._pieces: list[task_streams.Piece] | None = None
 
     @property
     def numeric(self) -> bool:
@@ -118,9 +118,9 @@ class Task:
     def inputs(self) -> columns.Inputs:
         """What is learned from, all at once. SENSITIVE."""
         self._refuse_unbounded()
-        if self._most is None and isinstance(self._source, streams.InMemory):
+        if self._most is None and isinstance(self._source, task_streams.InMemory):
             return self._source.inputs
-        return streams.collected([batch.inputs for batch in self.batches()], self.no_inputs)
+        return task_streams.collected([batch.inputs for batch in self.batches()], self.no_inputs)
 
     @property
     def labels(self) -> list[object]:
@@ -130,12 +130,12 @@ class Task:
     @property
     def is_in_memory(self) -> bool:
         """Whether all of it is in memory; public: how it was passed."""
-        return isinstance(self._source, streams.InMemory)
+        return isinstance(self._source, task_streams.InMemory)
 
     @property
     def no_inputs(self) -> columns.Inputs:
         """No input at all, of the shape and type that are declared, by which inputs are refused before the spend."""
-        if isinstance(self._source, streams.InMemory):
+        if isinstance(self._source, task_streams.InMemory):
             return self._source.inputs[:0]
         return [] if self.width is None else np.zeros((0, self.width), np.float32)
 
@@ -151,9 +151,9 @@ class Task:
             batches: Made from those of the task.
             nothing: What the inputs are where there is no batch.
         """
-        inputs = streams.collected([batch.inputs for batch in batches], nothing)
+        inputs = task_streams.collected([batch.inputs for batch in batches], nothing)
         labels = Coded.joined([batch.labels for batch in batches])
-        return self._changed(_source=streams.InMemory(inputs, labels, None), _most=None, _known=None)
+        return self._changed(_source=task_streams.InMemory(inputs, labels, None), _most=None, _known=None)
 
     def batches(self) -> Iterator[Batch]:
         """Yields all examples in batches of a bounded size, in their order. SENSITIVE."""
@@ -175,9 +175,9 @@ class Task:
         with Bar("Learning") as bar:
             show = bar.show if shown and not self.is_in_memory else lambda _: None
             if self.engine.shares_memory:
-                shared = streams.Shared(self._batches(show))
+                shared = task_streams.Shared(self._batches(show))
                 yield from self.engine.map(lambda _: shared.worked(work), [shared] * self.engine.ready())
-            elif self.rereadable and not isinstance(self._source, streams.InMemory | Held):
+            elif self.rereadable and not isinstance(self._source, task_streams.InMemory | Held):
                 yield from self.engine.map(work, _in_turn(self._parts(), show))  # its workers read them themselves
             else:
                 yield from self.engine.map(work, ([batch.alone()] for batch in self._batches(show)))
@@ -191,9 +191,9 @@ class Task:
 
     def _parts(self) -> list[Any]:
         if not self.rereadable:
-            return [streams.Once(iter(self._source), self._most, self._known)]
+            return [task_streams.Once(iter(self._source), self._most, self._known)]
         if self._pieces is None:
-            self._pieces = streams.pieces(self._source, self._most, self._known)
+            self._pieces = task_streams.pieces(self._source, self._most, self._known)
         return self._pieces
 
     def __repr__(self) -> str:

@@ -94,7 +94,7 @@ class InArrow:
 
         Args:
             work: A frozen value that can be pickled; it returns partial sums, or counts.
-            parts: Sensitive: this table, as `streams.pieces` has it.
+            parts: Sensitive: this table, as `task_streams.pieces` has it.
         """
         for part in parts:
             function = _InPlace(work, part.known, self._columns, self.width, repr(machine_here()))
@@ -118,7 +118,7 @@ class _InPlace:
     machine: str
 
     def __call__(self, batches: Batches) -> Batches:
-        from reticent.sensitive.streams import Piece
+        from reticent.sensitive.task_streams import Piece
 
         try:
             with unheard():

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from reticent.sensitive.batches import Batch
+from reticent.sensitive.batch import Batch
 
 Part = Iterable[Batch]
 Result = TypeVar("Result")

@@ -15,7 +15,7 @@ from reticent.gate.label_sums import LabelSums, PartialSums, count_by_label
 from reticent.labels import Label, LabelSpace, canonical, in_public_order
 from reticent.released.model import Encode
 from reticent.released.release import Past
-from reticent.sensitive.batches import Batch
+from reticent.sensitive.batch import Batch
 from reticent.sensitive.engines import Part
 from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.task import Task
@@ -153,7 +153,7 @@ class _Look:
 
     def features(self, batch: Batch) -> npt.NDArray[Any]:
         """Returns the features of the examples that count."""
-        features = batch.inputs
+        features: npt.NDArray[Any] = batch.inputs
         if self.encoder is not None:
             with _ENCODING:
                 features = encoded(features, self.encoder, ())

@@ -12,7 +12,7 @@ from reticent import errors
 from reticent.labels import LabelSpace, Spellings
 from reticent.numerics.coded import Coded
 from reticent.readers import Examples
-from reticent.sensitive.batches import Batch
+from reticent.sensitive.batch import Batch
 from reticent.sensitive.columns import Inputs
 from reticent.sensitive.persons import Counters, Marks, kept_of_each
 
@@ -209,6 +209,7 @@ def collected(inputs: "Sequence[Inputs]", nothing: Inputs) -> Inputs:
         inputs: Of each batch.
         nothing: What it is where there is none.
     """
-    if not inputs or not isinstance(inputs[0], np.ndarray):
+    arrays = [part for part in inputs if isinstance(part, np.ndarray)]
+    if not arrays:
         return [cell for part in inputs for cell in part] if inputs else nothing
-    return inputs[0] if len(inputs) == 1 else np.concatenate(inputs)
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
