@@ -221,7 +221,7 @@ class KillsOnce:
         return np.stack([as_numbers(text) for text in texts])
 
 
-POLICIES = {"public": rt.PublicLabels(["odd", "even"]), "released": rt.ReleasedLabels()}
+POLICIES: dict[str, Any] = {"public": rt.PublicLabels(["odd", "even"]), "released": rt.ReleasedLabels()}
 LABELS = ["odd" if i % 2 else "even" if i % 3 else "rare" for i in range(600)]
 FEATURES = np.random.default_rng(1).normal(size=(600, 5)).astype(np.float32)
 TEXTS = [f"note {i * i} of {label}" for i, label in enumerate(LABELS[:-1])] + ["kill"]
@@ -360,7 +360,7 @@ def test_the_command_line_learns_on_a_cluster(cluster, tmp_path, monkeypatch, ca
             main()
         said = capsys.readouterr()
         assert not stop.value.code, said
-        return said.out
+        return str(said.out)
 
     person = ["--tasks-per-person", "1", "--each-row-is-a-person"]
     run("init", "model", "--epsilon", "8", "--delta", "1e-5", *person, "--encoder", "none")

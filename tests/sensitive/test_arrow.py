@@ -84,7 +84,12 @@ def test_a_table_is_read_after_the_spend(monkeypatch):
 
     log: list[str] = []
     spend = Gate.spend
-    monkeypatch.setattr(Gate, "spend", lambda self, *a, **k: (log.append("spent"), spend(self, *a, **k))[1])
+
+    def spent(self: Gate, *given: Any, **options: Any) -> Any:
+        log.append("spent")
+        return spend(self, *given, **options)
+
+    monkeypatch.setattr(Gate, "spend", spent)
     source = elsewhere([table(*rows())], log)
     released(Task.streamed(source, each_row_is_a_person=True), rt.ReleasedLabels())
     assert log[0] == "spent"
@@ -125,7 +130,8 @@ def test_rows_of_other_lengths_are_not_used():
     found = _rows(lists, 2)
     assert found.dtype == np.float32
     none = [np.nan, np.nan]
-    assert np.array_equal(found, [[1, 2], none, none, [3, np.nan], none, [5, 6]], equal_nan=True)
+    expected = np.array([[1.0, 2.0], none, none, [3.0, np.nan], none, [5.0, 6.0]])
+    assert np.array_equal(found, expected, equal_nan=True)
     assert _rows(lists.slice(2, 4), 2).tolist()[-1] == [5, 6]
 
 
