@@ -7,6 +7,7 @@ deviation. Training is compared without noise and with whole batches, where it h
 import importlib.util
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def deviation(epsilon: float, delta: float) -> float:
 
     def gap(sigma: float) -> float:
         a, b = 1 / (2 * sigma), epsilon * sigma
-        return stats.norm.cdf(a - b) - math.exp(epsilon) * stats.norm.cdf(-a - b) - delta
+        return float(stats.norm.cdf(a - b) - math.exp(epsilon) * stats.norm.cdf(-a - b) - delta)
 
     return float(optimize.brentq(gap, 0.05, 100, xtol=1e-12))
 
@@ -57,7 +58,7 @@ def exact_sums(x: np.ndarray, y: list[str], rows: list[str]) -> np.ndarray:
     return np.stack([unit[np.array(y) == label].sum(axis=0) for label in rows])
 
 
-def nearest(x: np.ndarray, noisy: dict[str, np.ndarray]) -> list[str]:
+def nearest(x: np.ndarray, noisy: dict[str, Any]) -> list[str]:
     """argmax over labels of the cosine of the feature and the label's sum over all tasks."""
     names = list(noisy)
     sums = np.stack([noisy[name] for name in names])
@@ -75,7 +76,7 @@ def refuse_other_noise(noise: np.ndarray, sigma: float) -> None:
 def test_the_papers_cosine_with_public_labels(size):
     space = labels(size)
     model = rt.ContinualClassifier(labels=rt.PublicLabels(space), learner=rt.Cosine.paper(), budget=BUDGET)
-    total = dict.fromkeys(space, 0.0)
+    total: dict[str, Any] = dict.fromkeys(space, 0.0)
     for (name, x, y), sigma in zip(STREAM, [deviation(EPSILON, DELTA)] * 2, strict=True):
         release = model.learn_task(x, y, name=name).releases[-1]
         rows = [space[row] for row in release.parameters["rows"]]
@@ -90,7 +91,7 @@ def test_the_papers_cosine_with_released_labels():
         labels=rt.ReleasedLabels.paper(share=SHARE), learner=rt.Cosine.paper(), budget=BUDGET
     )
     sigma = deviation(EPSILON * (1 - SHARE), DELTA * (1 - SHARE))
-    total: dict[str, np.ndarray] = {}
+    total: dict[str, Any] = {}
     for name, x, y in STREAM:
         release = model.learn_task(x, y, name=name).releases[-1]
         rows = [model.directory.model.labels.labels[row] for row in release.parameters["rows"]]
@@ -112,7 +113,7 @@ def test_other_noise_is_noticed():
 # --- from the paper: Algorithm "PEFT Ensemble", with DP-SGD and Adam
 
 
-def adam(steps: int, rate: float, gradient, point: np.ndarray) -> np.ndarray:
+def adam(steps: int, rate: Any, gradient: Any, point: Any) -> Any:
     first = second = np.zeros_like(point)
     for step in range(1, steps + 1):
         g = gradient(point)
@@ -121,16 +122,16 @@ def adam(steps: int, rate: float, gradient, point: np.ndarray) -> np.ndarray:
     return point
 
 
-def clipped(gradients: np.ndarray, clip_norm: float) -> np.ndarray:
+def clipped(gradients: Any, clip_norm: Any) -> Any:
     return gradients * np.minimum(1, clip_norm / np.linalg.norm(gradients, axis=1, keepdims=True))
 
 
-def papers_head(x: np.ndarray, y: list[str], rows: list[str], settings: rt.PeftEnsemble) -> np.ndarray:
+def papers_head(x: np.ndarray, y: list[str], rows: list[str], settings: rt.PeftEnsemble) -> Any:
     """A zero head over all labels, 40 epochs of whole batches; the last column is the bias."""
     with_one = np.column_stack([x.astype(np.float64), np.ones(len(x))])
     target = np.array([[label == row for row in rows] for label in y], dtype=float)
 
-    def gradient(point: np.ndarray) -> np.ndarray:
+    def gradient(point: np.ndarray) -> Any:
         logits = with_one @ point.reshape(len(rows), -1).T
         chances = np.exp(logits - logits.max(axis=1, keepdims=True))
         error = chances / chances.sum(axis=1, keepdims=True) - target
@@ -157,11 +158,12 @@ def test_the_papers_heads_have_a_row_for_each_label(size):
     heads = []
     for name, x, y in STREAM:
         release = model.learn_task(x, y, name=name).releases[-1]
+        found: dict[str, Any] = dict(release.parameters)
         assert release.event == events.DpSgd(noise_multiplier=1e-6, rate=1.0, steps=40)  # counts are not paid for
         assert release.parameters["rows"].tolist() == list(range(size))
         heads.append(papers_head(x, y, space, learner))
-        np.testing.assert_allclose(release.parameters["head.weight"], heads[-1][:, :-1], atol=2e-3)
-        np.testing.assert_allclose(release.parameters["head.bias"], heads[-1][:, -1], atol=2e-3)
+        np.testing.assert_allclose(found["head.weight"], heads[-1][:, :-1], atol=2e-3)
+        np.testing.assert_allclose(found["head.bias"], heads[-1][:, -1], atol=2e-3)
     with_one = np.column_stack([TEST[0], np.ones(len(TEST[0]))])
     logits = np.max([with_one @ head.T for head in heads], axis=0)  # ArgMax over all models and labels
     answers = [space[i] for i in logits.argmax(axis=1)]
@@ -185,7 +187,8 @@ def test_the_papers_heads_with_released_labels():
         rows = [model.directory.model.labels.labels[row] for row in release.parameters["rows"]]
         assert sorted(rows) == sorted(set(y))  # a head has what its task released
         mine = papers_head(x, y, rows, learner)
-        np.testing.assert_allclose(release.parameters["head.weight"], mine[:, :-1], atol=2e-3)
+        found: dict[str, Any] = dict(release.parameters)
+        np.testing.assert_allclose(found["head.weight"], mine[:, :-1], atol=2e-3)
 
 
 @needs_torch
@@ -213,7 +216,7 @@ def test_the_papers_film_is_trained_with_its_head():
     of_each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
     inputs, targets = torch.tensor(x, dtype=torch.float64), torch.tensor(["abcd".index(label) for label in y])
 
-    def gradient(point: np.ndarray) -> np.ndarray:
+    def gradient(point: np.ndarray) -> Any:
         """One example at a time, by autograd: all of its gradient is clipped together."""
         found = of_each(torch.tensor(point).split([WIDTH] * 4 + [4 * WIDTH, 4]), inputs, targets)
         return clipped(torch.cat(found, dim=1).numpy(), learner.clip_norm).sum(axis=0) / learner.task_size

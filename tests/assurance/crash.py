@@ -38,8 +38,9 @@ from reticent.gate.mechanisms import GaussianSum
 from reticent.gate.upgrade import upgrade
 from reticent.gate.vault import FILE_NAME as VAULT
 from reticent.gate.vault import SEAL, Vault
-from reticent.lab.bench import one_run, runner
+from reticent.lab.bench import runner
 from reticent.lab.bench.folder import Folder
+from reticent.lab.bench.processes import Processes
 from reticent.lab.bench.specs import Spec
 from reticent.numerics import files
 from reticent.privacy import events
@@ -507,13 +508,11 @@ def _with_results(folder: Path) -> None:
 
 
 def _bench(spec: Spec, folder: Path) -> None:
-    def in_this_process(self: Any, queue: Any) -> runner.Outcome:
-        for run in queue:
-            self._folder.write(f"runs/{run.digest}.json", json.dumps(one_run.result_of(run, self._place)))
-        return runner.Outcome(len(queue), 0, {})
+    def in_this_process(self: Processes, task: Any, parts: Any, *, lost: Any) -> Any:
+        return map(task, parts)
 
-    with _replaced(runner._Pool, "run", in_this_process):
-        runner.run([spec], data=_bench_data(folder), out=folder, workers=1)
+    with _replaced(Processes, "map", in_this_process):
+        runner.run([spec], data=_bench_data(folder), out=folder, engine=Processes(workers=1))
 
 
 def _benched(_: Any, folder: Path, told: Told | None, drawn: int) -> Wrong:
