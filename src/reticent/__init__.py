@@ -74,4 +74,4 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     module = import_module(_LATER[name])
-    return module if module.__name__.endswith(f".{name}") else getattr(module, name)
+    return getattr(module, name, module)  # `engines` is the module itself
