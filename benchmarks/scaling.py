@@ -1,6 +1,6 @@
 """How time and memory grow with each size of a stream: measures, fits exponents, and draws docs/scaling-*.svg.
 
-    python benchmarks/scaling.py results/scaling.json --page docs/scaling.md
+    python benchmarks/scaling.py benchmarks/scaling.json --page docs/scaling.md
 
 Each point is a process of its own on one thread, forked from one that has imported and compiled everything: it writes
 Parquet files, learns them by `reticent learn` and predicts by `reticent predict`, so reading, sums, noise, ledger and
@@ -166,6 +166,9 @@ def _reset() -> float:
 def measured(out: Path, only: Sequence[str]) -> dict[str, Any]:
     """Measures what is missing, writing after each point, and returns everything."""
     found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {"points": {}}
+    wanted = [p for name, a in AXES.items() if not only or name in only for p in a.points()]
+    if all(json.dumps(asdict(sizes)) in found["points"] for sizes in wanted):
+        return found
     for warm in (Sizes(rows=50, predicted=50), Sizes(rows=50, predicted=50, heads=True)):
         point(warm)  # imports and compiles, so that processes that are forked need not
     with get_context("fork").Pool(1, maxtasksperchild=1) as fresh:

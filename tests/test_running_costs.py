@@ -2,17 +2,16 @@
 
 import dataclasses
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent import errors, running_costs
+from reticent.running_costs import Speeds, Workload
 from reticent.gate import sparse
 from reticent.lab import machine_speed
 from reticent.released import standing
-from reticent.running_costs import Speeds, Workload
 from tests.cli.command import refused, reticent
 
 PAPER = ["plan", "--rows", "1e8", "--width", 768, "--labels", "1e6", "--tasks", 60, "--workers", 16]
@@ -63,16 +62,19 @@ def test_workers_share_the_rows_and_cost_a_start(work):
 
 
 def test_a_plan_by_hand():
-    learn: dict[str, Any] = {
-        "parquet": 1.0,
-        "cell": 2.0,
-        "row": 3.0,
-        "noise": 5.0,
-        "publish": 7.0,
-        "task": 11.0,
-        "start": 13.0,
-    }
-    speeds = Speeds(**learn, name=0.5, combine=17.0, product=19.0, answer=23.0)
+    speeds = Speeds(
+        parquet=1.0,
+        cell=2.0,
+        row=3.0,
+        noise=5.0,
+        publish=7.0,
+        task=11.0,
+        name=0.5,
+        start=13.0,
+        combine=17.0,
+        product=19.0,
+        answer=23.0,
+    )
     found = running_costs.costs(Workload(rows=100, width=10, labels=4, tasks=2), speeds)
     assert found.learn == {
         "reading": 1000.0,
