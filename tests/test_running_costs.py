@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reticent import errors, running_costs
-from reticent.running_costs import Speeds, Workload
 from reticent.gate import sparse
 from reticent.lab import machine_speed
 from reticent.released import standing
+from reticent.running_costs import Speeds, Workload
 from tests.cli.command import refused, reticent
 
 PAPER = ["plan", "--rows", "1e8", "--width", 768, "--labels", "1e6", "--tasks", 60, "--workers", 16]
