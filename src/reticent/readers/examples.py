@@ -22,6 +22,10 @@ class Columns:
         label: The column with labels; not needed to predict.
         person: The column that says whose example it is.
         keep: Columns to carry along unchanged, such as ids for predictions; may be columns of inputs too.
+
+    Example:
+        >>> Columns(text="note", label="code", person="patient").wanted
+        ('note', 'code', 'patient')
     """
 
     text: str | None = None
