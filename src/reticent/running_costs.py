@@ -14,7 +14,10 @@ from reticent import errors
 File = Literal["parquet", "csv", "npz"]
 FILES: tuple[File, ...] = ("parquet", "csv", "npz")
 FACTOR = 2.5
-"""Runs of docs/scaling.md were within this factor of the model, or below it where few labels stand out from noise."""
+"""Times of one worker on Parquet and sizes of models in docs/scaling.md, which speeds were fitted to, are within it.
+
+Except that they are further below the model where few labels stand out from noise. Memory and workers are not checked.
+"""
 
 # `released.standing`, `gate.sparse`: spaces up to here keep all; else so many of noise alone, and of earlier ones
 _ALL_KEPT, _KEPT, _STANDING = 2_000, 300, 1_000
