@@ -1,4 +1,7 @@
-"""10,000,000 public labels against 100: both learn the same tasks, in turn; the names are the only difference."""
+"""Many labels against 100: both learn the same tasks, in turn; the names are the only difference.
+
+Public labels, and public labels that are added to released ones.
+"""
 
 import tempfile
 from collections.abc import Callable
@@ -9,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from contests import Contest, Costs, Family, processor_time
 
-FEW, MANY = 100, 10_000_000
+FEW, MANY, ADDED = 100, 10_000_000, 100_000
 TASKS, EACH, WIDTH, GOAL = 10, 100, 384, 1 / 1.3
 PARTS = {
     "task": ("Time of a task", "s"),
@@ -20,7 +23,7 @@ PARTS = {
 
 
 def families() -> list[Family]:
-    """Returns the one family."""
+    """Returns the two families."""
     return [
         Family(
             name="label-spaces",
@@ -31,17 +34,25 @@ def families() -> list[Family]:
 is done once, before. The goal is that {MANY:,} labels cost at most 1.3 times as much, so a ratio of at least
 {GOAL:.2f}.
 """,
-            contests=_contests,
-        )
+            contests=partial(_contests, "label-spaces", MANY, released=False),
+        ),
+        Family(
+            name="added-labels",
+            title="Public labels added to released ones",
+            words=f"""
+The same tasks, with `ReleasedLabels()`: {FEW} labels are added by `extend_labels`, or {ADDED:,}. Names as above.
+""",
+            contests=partial(_contests, "added-labels", ADDED, released=True),
+        ),
     ]
 
 
-def _contests() -> list[Contest]:
+def _contests(family: str, many: int, *, released: bool) -> list[Contest]:
     return [
         Contest(
-            name=f"label-spaces/{part}",
+            name=f"{family}/{part}",
             title=title,
-            play=lambda rounds, part=part: _played()[part],  # type: ignore[misc]
+            play=lambda rounds, part=part: _played(many, released)[part],  # type: ignore[misc]
             goals={f"{FEW} labels": GOAL},
             unit=unit,
         )
@@ -50,7 +61,7 @@ def _contests() -> list[Contest]:
 
 
 @cache
-def _played() -> dict[str, Costs]:
+def _played(many: int, released: bool) -> dict[str, Costs]:
     """Learns both streams once and returns the costs by part."""
     import reticent as rt
 
@@ -64,12 +75,14 @@ def _played() -> dict[str, Costs]:
     with tempfile.TemporaryDirectory() as root:
         models, folders = {}, {}
         costs: dict[str, dict[str, list[float]]] = {part: {} for part in PARTS}
-        for n in (MANY, FEW):
+        for n in (many, FEW):
             name = f"{n:,} labels"
             folders[name] = Path(root, str(n))
-            labels = rt.PublicLabels(f"label {i}" for i in range(n))
-            budget = rt.Budget(epsilon=1.0, delta=1e-5)
-            models[name] = rt.ContinualClassifier(labels=labels, budget=budget, path=folders[name])
+            known, budget = [f"label {i}" for i in range(n)], rt.Budget(epsilon=1.0, delta=1e-5)
+            policy = rt.ReleasedLabels() if released else rt.PublicLabels(known)
+            models[name] = rt.ContinualClassifier(labels=policy, budget=budget, path=folders[name])
+            if released:
+                models[name].extend_labels(known)
             models[name].privacy_statement()  # makes the folder and writes the names
         for task in range(TASKS):
             x, y = examples(list(range(task, FEW, TASKS)), EACH)
