@@ -6,7 +6,7 @@ import io
 import json
 import math
 import os
-import shutil
+import stat
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -114,10 +114,10 @@ def _draft_of(path: Path) -> Iterator[Path]:
         yield place
         return
     draft = draft_of(place)
+    mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o666  # nobody may read it who could not before
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
     try:
         yield draft
-        if place.exists():
-            shutil.copymode(place, draft)
         os.replace(draft, place)
     finally:
         draft.unlink(missing_ok=True)
