@@ -33,7 +33,7 @@ class AdapterGradients:
                                         test_adapter_blocks_change_nothing
       - Micro-batches have as many rows as the shape of an example says, and never more than the encoder says; the last
         ones of a shape have fewer where public examples then have the same bits, and are filled up with copies.
-                                        test_micro_batches_keep_the_encoders_limit, test_smaller_micro_batches_are_used
+        test_micro_batches_keep_the_encoders_limit, test_smaller_micro_batches_are_used
       - Layers that let examples influence each other are refused, on a public example. test_mixing_layers_are_refused
       - What remembers examples or draws at random is refused, on a public example.
                                         test_gradients_that_change_are_refused

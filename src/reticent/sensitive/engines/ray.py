@@ -35,8 +35,8 @@ class Ray:
       - What a worker's exception says, and what it prints, does not leave it.     test_workers_say_nothing
       - Nothing that was sent or returned stays in the cluster's memory.           test_nothing_stays_on_a_cluster
       - A cluster that cannot be reached, or whose machines have other versions, other processors or not these files,
-        is refused before anything is spent.           test_unreachable_clusters_are_refused,
-                                                       test_other_machines_are_refused_before_a_spend
+        is refused before anything is spent.
+        test_unreachable_clusters_are_refused, test_other_machines_are_refused_before_a_spend
 
     A process is connected to one cluster: where `ray.init` was called before, that cluster is used. Who can reach a Ray
     cluster can run code on it, and read what is worked on: see docs/cluster.md.
