@@ -128,3 +128,25 @@ def test_a_label_without_a_row_has_no_sum():
     merged.merge(block)
     assert merged.found == ["b"]
     assert repr(PartialSums(KNOWN)) == "PartialSums(<sensitive>)"
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.19])
+def test_rows_of_a_second_look_do_not_let_sums_overflow(weight):
+    """Beside rows that the loop adds up in 32 bits others are counted that it has not added: 64 bits must hold all."""
+    unit = np.eye(2)[:1]
+    extreme = unit * 1e-150  # its square is out of range: a second look
+    known = LabelSpace(("a",)) if not weight else LabelSpace(())
+    sums, whole = (PartialSums(known, unknown=weight or None, vectors=9) for _ in range(2))
+    for _ in range(5):
+        for rows in (np.repeat(unit, kernel.RECENT - 7, axis=0), np.repeat(extreme, 20, axis=0)):
+            labels = Coded.of(["a"] * len(rows))
+            sums.add(rows, labels)
+            part = PartialSums(known, unknown=weight or None, vectors=9)
+            part.add(rows, labels)
+            whole.merge(part)
+    one = sum_by_label(unit, ["a"], known=known, count_weight=weight)
+    each = one.known if not weight else one.vectors[np.array([0])]
+    for found in (sums, whole):
+        result = found.result(2, again)
+        total = result.known if not weight else result.vectors[np.array([0])]
+        assert total.tolist() == (5 * (kernel.RECENT + 13) * each).tolist()

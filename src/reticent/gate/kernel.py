@@ -107,7 +107,8 @@ def add_unit_rows(
     Leaves out (kept stays False) every row that is zero, not finite, of extreme norm, or whose squared norm on the
     grid exceeds `room`. All of it is exact: squares of whole numbers up to 2^20 and their sums up to 2^40 in float64,
     sums of rows in integers. Half as wide they take half the memory traffic: `recent` holds what was added since the
-    count of a label last was a multiple of `RECENT`, and is added to `sums` when it is one.
+    count of a label last was a multiple of `RECENT`, and is added to `sums` when it is one. Whoever changes a count in
+    another way empties `recent`, else it would hold more rows than fit.
     """
     width = features.shape[1]
     whole = np.empty(width, np.int32)

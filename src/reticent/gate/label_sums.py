@@ -300,6 +300,9 @@ class Block:
             snapped = grid.snap(unit_rows(features[rows[part]]), count_weight=count_weight)
             np.add.at(self.counts, targets[part], snapped.kept)
             np.add.at(sums, at[part], snapped.values)
+            moved = np.unique(at[part])
+            sums[moved] += recent[moved]
+            recent[moved] = 0  # it begins anew: when it is emptied hangs on the counts, which have moved on
 
     def merge(self, other: "Block") -> None:
         """Adds the sums and counts of another block, label by label."""
