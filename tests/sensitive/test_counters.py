@@ -9,8 +9,10 @@ import pytest
 from reticent import errors
 from reticent.gate import kernel
 from reticent.numerics.coded import Coded
+from reticent.readers import Columns, open_source
 from reticent.sensitive import persons as bounding
 from reticent.sensitive.persons import Counters, Marks, first_of_each, kept_of_each
+from reticent.sensitive.task import Task
 
 
 def slowly(ids: list[object], most: int) -> list[int]:
@@ -54,6 +56,30 @@ def test_counters_carry_over_batches(kind, most):
         assert np.flatnonzero(np.concatenate(masks)).tolist() == expected
         assert len(counters) == len({bounding._key(one) for one in ids} - {None})
     assert repr(Counters(1)) == "Counters(<sensitive>)"
+
+
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_entries_that_come_twice_are_one_person(kind, most):
+    """Columns that are joined, and dictionaries of other programs, have equal entries; in the first batch, too."""
+    ids = drawn(kind)
+    twice = Coded.joined([Coded.of(ids[start : start + 40]) for start in range(0, len(ids), 40)])
+    expected = slowly(ids, most)
+    for cuts in ([0, 400], [0, 90, 250, 400]):
+        counters = Counters(most)
+        masks = [counters.kept(twice.taken(slice(a, b))) for a, b in itertools.pairwise(cuts)]
+        assert np.flatnonzero(np.concatenate(masks)).tolist() == expected
+    (marks,) = kept_of_each([[twice]], most)
+    assert marks.rows(0, 400).tolist() == expected
+
+
+def test_an_id_in_quotes_is_the_same_person(tmp_path):
+    """Lines with quotes are read one by one, and others together: their columns are joined."""
+    lines = ["f,g,label,who", "1,0,a,x", '0,1,a,"x"', "1,1,a,y", '1,2,a,"y"', "1,3,a,x"]
+    (tmp_path / "task.csv").write_text("\n".join(lines) + "\n")
+    source = open_source(tmp_path / "task.csv", Columns(features=("f", "g"), label="label", person="who"))
+    (batch,) = Task.streamed(source)._capped(1).batches()
+    assert batch.inputs.tolist() == [[1, 0], [1, 1]]
 
 
 @pytest.mark.parametrize("most", [1, 3])

@@ -46,6 +46,7 @@ class Counters:
 
     Guarantees:
       - Batches of any sizes are bounded as if they were one.        test_counters_carry_over_batches
+      - An id that a column has several entries for is one person.   test_entries_that_come_twice_are_one_person
 
     Args:
         examples_per_person: How many of each person count.
@@ -78,7 +79,8 @@ class Counters:
     def _places_of(self, entries: list[object]) -> npt.NDArray[np.int64]:
         """Returns the place of each person; those of the first batch are looked up only where another one follows."""
         keys = entries if _are_keys(entries) else list(map(_key, entries))
-        if self._of is None and keys is entries and not len(self):
+        alone = self._of is None and keys is entries and not len(self)
+        if alone and len(set(keys)) == len(keys):  # columns that were joined have an entry for each of them
             self._first = entries
             return np.arange(len(entries))
         if self._first:
