@@ -31,6 +31,7 @@ POLICIES: dict[str, tuple[Any, rt.Cosine]] = {
     "selected": (rt.ReleasedLabels(selection=events.OptimalSelection, share=0.5), rt.Cosine()),
     "the paper's, released": (rt.ReleasedLabels.paper(share=0.5), rt.Cosine.paper()),
 }
+TRAINED = rt.PeftEnsemble(task_size=400, epochs=2, rate=0.5)
 
 
 def columns() -> dict[str, Any]:
@@ -169,8 +170,10 @@ class Watched:
         return iter(())
 
 
-def test_nothing_is_read_before_the_spend():
-    model = rt.ContinualClassifier(labels=rt.PublicLabels(["a", "b"]), budget=BUDGET)
+@pytest.mark.parametrize("learner", [rt.Cosine(), TRAINED])
+def test_nothing_is_read_before_the_spend(learner):
+    budget = rt.Budget(epsilon=8.0, delta=1e-5)
+    model = rt.ContinualClassifier(labels=rt.PublicLabels(["a", "b"]), learner=learner, budget=budget)
     source = Watched(lambda: len(model.statement().spends))
     model.learn_task(source)
     assert source.spent
@@ -279,13 +282,25 @@ def test_streams_are_bounded_before_reading(tmp_path):
     assert (kept.name, kept.width, kept.rereadable, kept.is_in_memory) == ("march", WIDTH, True, False)
 
 
-def test_a_task_for_training_is_collected(tmp_path):
-    """A head is trained on all examples at once."""
+@pytest.mark.parametrize("source", list(SOURCES))
+def test_a_task_for_training_is_collected(source, tmp_path):
+    """A head is trained on all examples at once, also of what can be read only once."""
     found = []
-    for given in (in_memory(), {"X": written(tmp_path)}):
-        learner = rt.PeftEnsemble(task_size=400, epochs=2, rate=0.5)
+    for given in (in_memory(), {"X": SOURCES[source](tmp_path)}):
         budget = rt.Budget(epsilon=8.0, delta=1e-5)
-        model = rt.ContinualClassifier(labels=PUBLIC, learner=learner, budget=budget, noise=NoiseSource.seeded(3))
+        model = rt.ContinualClassifier(labels=PUBLIC, learner=TRAINED, budget=budget, noise=NoiseSource.seeded(3))
         model.learn_task(**given)
         found.append([{**release.parameters, "labels": release.labels.labels} for release in model.releases])
     assert same(*found)
+
+
+def test_columns_of_an_iterator_are_of_the_same_rows(tmp_path):
+    """Whichever is asked for first: what was read once is kept, for those who look again."""
+    data = columns()
+    expected = Task(data["x"], data["labels"], data["persons"])._capped(1)
+    for first in ("inputs", "labels"):
+        task = Task.streamed(SOURCES["a reader"](tmp_path))._capped(1)
+        getattr(task, first)
+        assert task.labels == expected.labels
+        assert np.array_equal(np.asarray(task.inputs), np.asarray(expected.inputs), equal_nan=True)
+        assert sum(len(batch.labels) for batch in task.batches()) == len(expected.labels)

@@ -117,7 +117,7 @@ class Task:
     @property
     def inputs(self) -> columns.Inputs:
         """What is learned from, all at once. SENSITIVE."""
-        self._refuse_unbounded()
+        self._hold()
         if self._most is None and isinstance(self._source, task_streams.InMemory):
             return self._source.inputs
         return task_streams.collected([batch.inputs for batch in self.batches()], self.no_inputs)
@@ -125,6 +125,7 @@ class Task:
     @property
     def labels(self) -> list[object]:
         """One label per example, all at once. SENSITIVE."""
+        self._hold()
         return [label for batch in self.batches() for label in batch.labels]
 
     @property
@@ -143,6 +144,15 @@ class Task:
         """Returns all of a task that is in memory as one batch. SENSITIVE."""
         self._refuse_unbounded()
         return [batch for piece in self._parts() for batch in replace(piece, source=piece.source.at_once())]
+
+    def refuse_elsewhere(self) -> None:
+        """Refuses, before anything is spent, rows that stay elsewhere: nothing but sums of them comes here."""
+        if isinstance(self._source, InArrow):
+            iter(self._source)
+
+    def at_hand(self) -> "Task":
+        """Returns the task in memory, read in one pass: inputs and labels are of the same rows. SENSITIVE."""
+        return self if self.is_in_memory else self.in_memory_of([b.alone() for b in self.batches()], self.no_inputs)
 
     def in_memory_of(self, batches: Sequence[Batch], nothing: columns.Inputs) -> "Task":
         """Returns a task in memory with what batches hold in place of its own inputs and labels. SENSITIVE.
@@ -188,6 +198,13 @@ class Task:
         if not self.engine.shares_memory and self.rereadable:
             files = [part.path for part in self._source.parts() if hasattr(part, "path") and not isinstance(part, Held)]
         self.engine.ready(dict.fromkeys(files))
+
+    def _hold(self) -> None:
+        """Keeps an iterator in memory where it is read column by column: whoever comes second would find no rows."""
+        self._refuse_unbounded()
+        if not self.rereadable:
+            held = self.at_hand()
+            self._source, self._most, self._known, self._pieces = held._source, None, None, None
 
     def _parts(self) -> list[Any]:
         if not self.rereadable:

@@ -180,7 +180,8 @@ class PeftEnsemble:
         learner = self.resolved(encoder, past)
         refuse_untrainable(learner.adapter, encoder, past)
         task = gate.admit(task)
-        inputs = prepared(learner, task.inputs, encoder, past)
+        task.refuse_elsewhere()
+        inputs = prepared(learner, task.inputs if task.is_in_memory else task.no_inputs, encoder, past)
         name: Name = no_names
         if learner.adapter == last_layer and learner.aggregate is pooled:  # what else reads no names
             name = Naming.of_known(policy, encoder, known, past, width=inputs.shape[1]).arrays
@@ -196,6 +197,9 @@ class PeftEnsemble:
         )
         learner.training(cost.training)  # refuses settings that cannot be trained with
         permit = gate.spend(cost.event, task=task.name)
+        if not task.is_in_memory:  # what fails while a stream is read is hidden from now on
+            task = task.at_hand()
+            inputs = prepared(learner, task.inputs, encoder, past)
         places, rows, new = cost.labels(policy, task.labels, known, permit)
         parameters = fit(learner, inputs, places, len(rows), encoder, cost.training, permit)
         named = name(known.union(new), rows)
