@@ -438,6 +438,13 @@ def test_npz_columns_of_other_lengths_are_refused(tmp_path):
         open_source(tmp_path / "march.npz", Columns())
 
 
+def test_npz_texts_are_no_features(tmp_path):
+    """Else they were read as numbers after the spend, and a row that is none would end the learning of others."""
+    np.savez(tmp_path / "march.npz", x=np.array([["1", "2"], ["3", "4"]]), y=np.arange(2))
+    with pytest.raises(errors.InvalidValue, match="Expected texts with one dimension, got 2"):
+        open_source(tmp_path / "march.npz", Columns())
+
+
 def test_npz_arrays_in_columns_are_read_in_rows(tmp_path, small):
     whole = np.asfortranarray(np.arange(600.0).reshape(200, 3))
     np.savez(tmp_path / "march.npz", x=whole, y=np.arange(200) % 2)

@@ -157,6 +157,8 @@ def open_npz(path: Path, columns: Columns, *, labelled: bool) -> NpzSource:
         raise
     except Exception:  # of zipfile, zlib and numpy there are a dozen kinds
         raise errors.InvalidValue(_unreadable(path)) from None
+    if x.kind.kind == "U" and len(x.shape) != 1:  # of numbers that are texts, one row would decide whether all are
+        raise errors.InvalidValue(f"Expected texts with one dimension, got {len(x.shape)}.")
     for called, array in (("labels", y), ("persons", persons)):
         if array is not None and len(array.shape) != 1:
             raise errors.InvalidValue(f"Expected {called} with one dimension, got {len(array.shape)}.")
