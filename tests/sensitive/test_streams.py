@@ -213,6 +213,16 @@ def test_sources_come_without_other_columns():
     assert not model.statement().spends
 
 
+@pytest.mark.parametrize("rows", ["", "1,2,x\n"])
+def test_sources_without_labels_are_refused_whatever_their_rows(rows, tmp_path):
+    (tmp_path / "march.csv").write_text("f,g,who\n" + rows)
+    source = open_source(tmp_path / "march.csv", Columns(features=("f", "g"), person="who"))
+    model = rt.ContinualClassifier(labels=PUBLIC, budget=BUDGET)
+    with pytest.raises(errors.InvalidValue, match="Expected a source with labels"):
+        model.learn_task(source)
+    assert model.statement().spends == ()
+
+
 def test_another_width_or_kind_is_refused_before_the_spend():
     model = rt.ContinualClassifier(labels=PUBLIC, budget=rt.Budget(epsilon=8.0, delta=1e-5, tasks_per_person=2))
     model.learn_task(rt.Batches(table(), features="x", label="code", person="patient"))

@@ -80,6 +80,8 @@ class Task:
             each_row_is_a_person: Your word that no two examples are of one person.
             engine: Where its parts are worked on.
         """
+        if not getattr(source, "has_labels", True):  # else learning failed unless there was no row
+            raise errors.InvalidValue("Expected a source with labels: name their column, as in Columns(label=...).")
         task = cls.__new__(cls)
         task._fill(source, name, each_row_is_a_person, engine)
         return task
