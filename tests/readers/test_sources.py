@@ -438,6 +438,16 @@ def test_npz_columns_of_other_lengths_are_refused(tmp_path):
         open_source(tmp_path / "march.npz", Columns())
 
 
+@pytest.mark.parametrize("names", [("1", "2"), ("2", "1")])
+def test_shards_whose_lists_have_no_type_are_refused(names, tmp_path):
+    """Their rows had another width than those of other files, which ended learning after the spend."""
+    lists = pa.FixedSizeListArray.from_arrays(pa.array([1.0, 2.0, 3.0]), 3)
+    for name, column in zip(names, (lists, pa.nulls(1)), strict=True):
+        parquet.write_table(pa.table({"x": column, "y": ["a"]}), tmp_path / f"{name}.parquet")
+    with pytest.raises(errors.InvalidValue, match=f"of {names[1]}.parquet to hold fixed_size_list"):
+        open_source(tmp_path, Columns(features=("x",), label="y"))
+
+
 def test_npz_texts_are_no_features(tmp_path):
     """Else they were read as numbers after the spend, and a row that is none would end the learning of others."""
     np.savez(tmp_path / "march.npz", x=np.array([["1", "2"], ["3", "4"]]), y=np.arange(2))

@@ -159,7 +159,10 @@ def open_parquet(path: Path, columns: Columns, *, labelled: bool) -> ParquetSour
 
 
 def refuse_other_schemas(files: Sequence[Any]) -> None:
-    """Refuses files of which a wanted column has another type than in the first one; one of no cell at all has none."""
+    """Refuses files of which a wanted column has another type than in the first one; one of no cell at all has none.
+
+    But not in place of lists, whose length it would have to say.
+    """
     known: dict[str, Any] = {}
     for file in files:
         for name, kind in file.kinds:
@@ -168,6 +171,10 @@ def refuse_other_schemas(files: Sequence[Any]) -> None:
                 known[name] = kind
             elif str(kind) != "null" and kind != first:
                 refuse_type(file.path, name, kind, f"{str(first)[:60]} as the files before it")
+    for file in files:
+        for name, kind in file.kinds:
+            if str(kind) == "null" and parquet_types.list_size(known[name]):
+                refuse_type(file.path, name, kind, f"{str(known[name])[:60]} as the other files")
 
 
 def library() -> Any:
