@@ -177,6 +177,17 @@ def test_sums_for_another_weight_are_refused():
         RememberedSums(PUBLIC, LabelSpace(("a",)))(StreamSums(task([], ("a",)), (), 1), rng=NoiseSource.from_os())
 
 
+def test_without_a_count_weight_no_label_becomes_known():
+    """A threshold of zero deviations is exceeded by noise every other time: of this task, and of one before."""
+    known, rng = LabelSpace(("a",)), NoiseSource.from_os()
+    vectors = np.ones((1, WIDTH), np.int64)
+    value = label_sums.LabelSums(np.zeros((1, WIDTH), np.int64), ("secret",), np.array([1]), vectors, 0.0)
+    for _ in range(30):
+        first = RememberedSums(PUBLIC, known)(StreamSums(value, (), 1), rng=rng)
+        second = RememberedSums(PUBLIC, known)(StreamSums(task([], ("a",), 0.0), (first.entry,), 2), rng=rng)
+        assert first.released == second.released == ()
+
+
 class OnDemand:
     """Sums that note which of them were read."""
 

@@ -89,6 +89,26 @@ def test_losses_at_their_ends_and_beyond_are_numbers():
     assert sampled.removed(np.array([1.0]), 1.0, 1e-300).tolist() == [0.0]
 
 
+@pytest.mark.parametrize(
+    ("noise", "rate", "epsilon"),
+    [(0.0227, 1e-6, 1040.0), (0.0232, 1e-9, 790.0), (0.1, 1 - 2.0**-53, 36.7), (0.2, 1 - 2.0**-53, 34.0)],
+)
+def test_extreme_rates_lose_no_mass(noise, rate, epsilon):
+    """e^epsilon / rate is no float64, or e^-epsilon is next to 1 - rate: the mass there was once taken for none."""
+    removed, added = by_high_precision(epsilon, noise, rate)
+    assert max(removed, added) > 1e-10
+    given = np.array([epsilon])
+    assert sampled.removed(given, noise, rate)[0] == pytest.approx(removed, abs=1e-15, rel=1e-9)
+    assert sampled.added(given, noise, rate)[0] == pytest.approx(added, abs=1e-15, rel=1e-9)
+
+
+def test_large_losses_at_small_rates_count():
+    part = pld.Part(events.DpSgd(noise_multiplier=0.0227, rate=1e-6, steps=1), 1)
+    found = pld.compose(frozenset([part]), pld.FINE)
+    assert found.delta(1_000.0) >= by_high_precision(1_000.0, 0.0227, 1e-6)[0] > 1e-7
+    assert found.epsilon(1e-8) > 1_000  # it was 697
+
+
 @pytest.mark.parametrize("side", [-math.inf, math.inf])
 def test_no_rounding_at_an_end_is_beyond_it(side):
     """For some rates e^epsilon - 1 is below -rate in float64 at the last epsilon before the end."""

@@ -110,6 +110,8 @@ class RememberedSums:
       - A pending label with one example becomes known with chance at most p1, whatever lies before and after it; after
         equal noisy rows nothing else depends on it.
                             test_pending_labels_cost_at_most_their_claim, test_broken_memory_fails
+      - Where all labels are public, no other becomes known, whatever sums hold.
+                                                       test_without_a_count_weight_no_label_becomes_known
       - When a label becomes known follows its law.                        test_labels_become_known_by_their_law
       - Looks are decided as in whole numbers of any size.                 test_looks_are_those_of_whole_numbers
       - An empty task runs the same code and draws for every known label.  test_an_empty_task_is_a_row_like_any_other
@@ -137,7 +139,8 @@ class RememberedSums:
             raise errors.InvalidValue("This epoch has no place left. Begin a new one: reticent vault rotate.")
         entries = (*value.past, self._entry(task, value.row, rng.words(4).tobytes()))
         known = self._rows(self.known.labels, entries, rng)
-        labels = (label for entry in entries for label in entry.labels)
+        # without a count weight no label can gather evidence: its statistics would be noise beside a threshold of zero
+        labels = (label for entry in entries for label in entry.labels if self.event.count_weight)
         pending = dict.fromkeys(label for label in labels if self.known.row(label) < 0)
         released = in_public_order(self._standing_out(tuple(pending), entries, rng))
         mine = [_only(released, entry) for entry in entries]

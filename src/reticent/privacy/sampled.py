@@ -14,7 +14,6 @@ from scipy.special import log_ndtr, ndtr
 Floats = npt.NDArray[np.float64]
 
 TAIL = 1e-15  # of all steps' losses may lie outside the grid; it counts as infinite loss
-_LARGEST_EXPONENT = 700.0  # whose exponential is still a float64
 _ORDERS = 2.0 ** np.arange(-10, 10)  # of the bound on the tails, over a step's largest loss: e^512 is a float64
 
 
@@ -75,10 +74,12 @@ def added(epsilons: Floats, noise: float, rate: float) -> Floats:
 
 
 def _unsampled(losses: Floats, rate: float) -> Floats:
-    """Returns ln(1 + (e^loss - 1) / rate): the loss of a Gaussian that has this loss when it is sampled."""
-    most = np.minimum(losses, _LARGEST_EXPONENT)
-    with np.errstate(over="ignore", divide="ignore"):  # beyond all numbers no mass is left
-        return np.asarray(np.log1p(np.maximum(np.expm1(most) / rate, -1.0)) + (losses - most))
+    """Returns ln(1 + (e^loss - 1) / rate): the loss of a Gaussian that has this loss when it is sampled.
+
+    Written so that nothing overflows at large losses, nor cancels near the smallest one, ln(1 - rate).
+    """
+    with np.errstate(divide="ignore"):  # of the smallest loss itself
+        return np.asarray(losses + np.log(-np.expm1(math.log1p(-rate) - losses)) - math.log(rate))
 
 
 def connected(deltas: Floats, width: float) -> Floats:

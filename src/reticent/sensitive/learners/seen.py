@@ -96,7 +96,7 @@ class Seen:
     def _all(self, known: LabelSpace, count_weight: float) -> PartialSums:
         streamed = VECTOR_BYTES // (12 * max(1, self.width)) if self.task.rereadable else math.inf
         vectors = 0 if self.task.is_in_memory and self.encoder is None else streamed
-        return self._added(known, unknown=count_weight, vectors=vectors)
+        return self._added(known, unknown=count_weight or None, vectors=vectors)
 
     def _again(self, count_weight: float) -> Callable[[Sequence[Label]], Ints]:
         return lambda labels: self.known_sums(LabelSpace(tuple(labels)), weight=count_weight)
