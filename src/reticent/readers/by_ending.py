@@ -45,12 +45,20 @@ def open_source(path: str | Path | Sequence[Path], columns: Columns, *, labelled
         files = _files(path) if columns.inputs else []
         if files:
             return _shards(path, files, columns, labelled)
+        if columns.inputs:
+            raise errors.InvalidValue(
+                f"No .csv or .parquet file in {path.name}; subfolders are not searched. For a folder of images name no "
+                "column."
+            )
         return open_folder(path, columns, labelled=labelled)
     if path != STANDARD_INPUT and not path.is_file():
         raise errors.InvalidValue(f"No file at {path}.")
     opener = open_csv if path == STANDARD_INPUT else _FORMATS.get(path.suffix.lower())
     if opener is None:
-        raise errors.InvalidValue(f"Expected a .csv, .parquet or .npz file or a folder of images, got {path.name}.")
+        raise errors.InvalidValue(
+            f"Expected a .csv, .parquet or .npz file, a folder of .csv or .parquet files, or a folder of images, got "
+            f"{path.name}."
+        )
     return opener(path, columns, labelled=labelled)
 
 
