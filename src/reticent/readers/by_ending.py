@@ -36,7 +36,11 @@ def open_source(path: str | Path | Sequence[Path], columns: Columns, *, labelled
         ...     [(batch.inputs, batch.labels.cells()) for batch in source]
         [(['chest pain'], ['I20'])]
     """
+    if not isinstance(columns, Columns):
+        raise errors.InvalidValue(f"Expected columns to be rt.Columns(...), got {type(columns).__name__}.")
     path = Path(path) if isinstance(path, str) else path
+    if not isinstance(path, Path | list | tuple) or path in ([], ()):
+        raise errors.InvalidValue(f"Expected a path, or a list of some, got {type(path).__name__}.")
     if not isinstance(path, Path):
         return _shards(Path(path[0]).parent, list(path), columns, labelled)
     if path != STANDARD_INPUT:
