@@ -25,6 +25,7 @@ _NAMED = 230  # bytes of memory for the name of a label
 _CELL = 4  # bytes of a float32
 _CSV_CELL = 10  # bytes of a number as text, with its comma
 _PART = 1 << 27  # bytes that a worker gets at a time
+_MOST_TASKS = 1_000_000  # each is looked at
 _BATCH = 1 << 24  # bytes of rows in memory at a time
 
 
@@ -107,12 +108,13 @@ class Workload:
     texts: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("rows", "width", "labels", "tasks", "workers"):
+        for name in ("rows", "width", "labels", "workers"):
             errors.whole(name, getattr(self, name), at_least=1)
+        errors.whole("tasks", self.tasks, at_least=1, at_most=_MOST_TASKS)
         if self.live_labels is not None:
             errors.whole("live_labels", self.live_labels, at_least=1)
             if self.live_labels > self.labels:
-                raise errors.InvalidValue(f"Expected live_labels <= labels, got {self.live_labels} > {self.labels}.")
+                raise errors.InvalidValue(f"Expected live labels <= labels, got {self.live_labels} > {self.labels}.")
         if self.file not in FILES:
             raise errors.InvalidValue(f"Expected a file out of {', '.join(FILES)}; got {self.file}.")
 

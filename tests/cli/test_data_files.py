@@ -111,3 +111,16 @@ def test_class_sizes_are_said_before_and_no_label_after(started):
     assert "0 label(s) known" in said.stdout
     said = reticent("init", started / "other", *BUDGET, "--encoder", "none")
     assert "New labels: a class of 39 examples" in said.stderr
+
+
+def test_predictions_never_replace_their_input(started):
+    model, march = started / "model", write_csv(started / "march.csv", ["x", "y", "z"])
+    assert reticent("learn", march, "--model", model, "--label", "code", EACH, "--features", "a,b,c").returncode == 0
+    before, words = march.read_bytes(), ["--model", model, "--features", "a,b,c"]
+    assert "is the input" in refused(reticent("predict", march, *words, "-o", march))
+    (started / "shards").mkdir()
+    (started / "shards" / "a.csv").write_bytes(before)
+    said = refused(reticent("predict", started / "shards", *words, "-o", started / "shards" / "out.csv"))
+    assert "would be a file of the input" in said
+    assert march.read_bytes() == before
+    assert len(list((started / "shards").iterdir())) == 1

@@ -482,3 +482,18 @@ def test_the_hostile_archive_is_read_in_bounded_memory(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 80e6
     finally:
         tracemalloc.stop()
+
+
+def test_folders_without_files_and_names_that_are_no_list_are_named(tmp_path):
+    (tmp_path / "march" / "deeper").mkdir(parents=True)
+    with pytest.raises(errors.InvalidValue, match=r"No \.csv or \.parquet file in march"):
+        open_source(tmp_path / "march", Columns(features=("a",), label="code", person="patient"))
+    with pytest.raises(errors.InvalidValue, match=r"list of names, such as \['embedding'\]"):
+        Columns(features="embedding", label="code")
+    nothing: Any
+    for nothing in (None, 3, []):
+        with pytest.raises(errors.InvalidValue, match="Expected a path"):
+            open_source(nothing, Columns(text="note"))
+    for nothing in (None, {"text": "note"}):
+        with pytest.raises(errors.InvalidValue, match="Expected columns to be"):
+            open_source(tmp_path, nothing)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -204,6 +205,22 @@ def test_record_batches_need_a_schema_and_inputs():
     assert repr(rt.Batches(table(), features="x", label="code")) == "Batches(<sensitive>)"
 
 
+def test_a_list_of_record_batches_has_one_schema():
+    first, other = table().to_batches()[0], table().drop(["code"]).to_batches()[0]
+    for given, reason in (([first, other], "No column 'code'"), ([first, None], "record batches of one schema")):
+        with pytest.raises(errors.InvalidValue, match=reason):
+            rt.Batches(given, features="x", label="code")
+
+
+def test_a_reader_is_learned_once():
+    model = rt.ContinualClassifier(labels=PUBLIC, budget=rt.Budget(epsilon=8.0, delta=1e-5, tasks_per_person=2))
+    source = rt.Batches(table().to_reader(), features="x", label="code", person="patient")
+    model.learn_task(source, name="march")
+    with pytest.raises(errors.InvalidValue, match="not read yet"):
+        model.learn_task(source, name="april")
+    assert len(model.statement().spends) == 1
+
+
 def test_sources_come_without_other_columns():
     model = rt.ContinualClassifier(labels=PUBLIC, budget=BUDGET)
     source = rt.Batches(table(), features="x", label="code", person="patient")
@@ -259,7 +276,9 @@ def broken(folder: Path) -> Any:
 def changed(folder: Path) -> Any:
     """A batch in the middle whose column of labels has another type."""
     other = pa.table({"x": table()["x"], "code": [7] * ROWS, "patient": ["p"] * ROWS})
-    return rt.Batches([*table().to_batches(), *other.to_batches()], features="x", label="code", person="patient")
+    batches = [*table().to_batches(), *other.to_batches()]
+    given = SimpleNamespace(schema=table().schema, to_batches=lambda: batches)  # a scanner that breaks its word
+    return rt.Batches(given, features="x", label="code", person="patient")
 
 
 @pytest.mark.parametrize("make", [broken, changed])

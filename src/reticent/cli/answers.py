@@ -31,7 +31,11 @@ _PLURAL = {"score": "scores", "probability": "probabilities"}  # columns of pred
 
 def predict(
     source: Annotated[
-        Path, typer.Argument(help="A .csv, .parquet or .npz file, a folder of images, or - for CSV on standard input.")
+        Path,
+        typer.Argument(
+            help="A .csv, .parquet or .npz file, a folder of .csv or .parquet files or of images, or - for CSV on "
+            "standard input."
+        ),
     ],
     model: Model,
     output: Annotated[
@@ -91,6 +95,8 @@ def predict(
         raise errors.InvalidValue("Expected --json, or -o - for CSV on standard output; not both.")
     columns = Columns(text=text, image=image, features=listed(features), keep=tuple(dict.fromkeys(keep or ())))
     _refuse_own_columns(columns.keep, k)
+    if output is not None and output != row_files.STANDARD_OUTPUT:
+        _refuse_input(output, source, shards=bool(columns.inputs))
     classifier = loaded(model, encoder, learner, device=device, batch_size=batch_size)
     opened = open_source(source, columns, labelled=False)
     facts: dict[str, list[Any]] = {}
@@ -208,6 +214,15 @@ def evaluate(
         tell(line)
     if by_label is not None:
         tell(f"Wrote {by_label}: one row for each label.")
+
+
+def _refuse_input(output: Path, source: Path, *, shards: bool) -> None:
+    """Refuses to write predictions in place of what they are made of, or as one more shard beside it."""
+    written, read = output.resolve(), source.resolve()
+    if written == read and read.is_file():
+        raise errors.InvalidValue(f"{output} is the input. Choose another file for the predictions.")
+    if shards and written.parent == read and written.suffix.lower() in (".csv", ".parquet"):
+        raise errors.InvalidValue(f"{output} would be a file of the input. Choose another folder for the predictions.")
 
 
 def _refuse_own_columns(kept: Sequence[str], k: int) -> None:

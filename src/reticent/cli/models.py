@@ -68,9 +68,9 @@ def init(
     encoder: Annotated[
         str,
         typer.Option(
-            help="What turns inputs into features: minilm (texts), efficientnet-lite0 (images), hf:NAME (a model of "
-            "the Hugging Face hub or a folder), timm:NAME, none (inputs are features), or your own as module:object, "
-            "which imports the module from this folder or the path and runs its code.",
+            help="What turns inputs into features: minilm or minilm-onnxruntime (texts), efficientnet-lite0 (images), "
+            "hf:NAME (a model of the Hugging Face hub or a folder), timm:NAME, none (inputs are features), or your own "
+            "as module:object, which imports the module from this folder or the path and runs its code.",
             autocompletion=starting_with(_encoders),
         ),
     ] = "minilm",

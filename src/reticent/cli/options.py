@@ -44,7 +44,10 @@ Recurring = Annotated[
 Label = Annotated[str | None, typer.Option(help="Column with the labels.")]
 Source = Annotated[
     Path,
-    typer.Argument(help="A .csv, .parquet or .npz file, a folder of images by label, or - for CSV on standard input."),
+    typer.Argument(
+        help="A .csv, .parquet or .npz file, a folder of .csv or .parquet files, a folder of images by label, or - for "
+        "CSV on standard input."
+    ),
 ]
 Address = Annotated[
     str | None,

@@ -106,6 +106,8 @@ def plan(
     given = {"width": width, "labels": labels, "live_labels": live_labels, "workers": workers, "file": file}
     stream = cost_plans.planned(rows, length, texts=texts, measure=measure, **given)
     if stream is not None and epsilon is None and release is None:
+        if plot is not None or html is not None:
+            raise errors.InvalidValue("Expected --epsilon E or --release N with --plot and --html: they show privacy.")
         if as_json:
             typer.echo(json.dumps({"costs": stream.json()}, indent=2))
         else:

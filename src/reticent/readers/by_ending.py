@@ -36,7 +36,11 @@ def open_source(path: str | Path | Sequence[Path], columns: Columns, *, labelled
         ...     [(batch.inputs, batch.labels.cells()) for batch in source]
         [(['chest pain'], ['I20'])]
     """
+    if not isinstance(columns, Columns):
+        raise errors.InvalidValue(f"Expected columns to be rt.Columns(...), got {type(columns).__name__}.")
     path = Path(path) if isinstance(path, str) else path
+    if not isinstance(path, Path | list | tuple) or path in ([], ()):
+        raise errors.InvalidValue(f"Expected a path, or a list of some, got {type(path).__name__}.")
     if not isinstance(path, Path):
         return _shards(Path(path[0]).parent, list(path), columns, labelled)
     if path != STANDARD_INPUT:
@@ -45,12 +49,20 @@ def open_source(path: str | Path | Sequence[Path], columns: Columns, *, labelled
         files = _files(path) if columns.inputs else []
         if files:
             return _shards(path, files, columns, labelled)
+        if columns.inputs:
+            raise errors.InvalidValue(
+                f"No .csv or .parquet file in {path.name}; subfolders are not searched. For a folder of images name no "
+                "column."
+            )
         return open_folder(path, columns, labelled=labelled)
     if path != STANDARD_INPUT and not path.is_file():
         raise errors.InvalidValue(f"No file at {path}.")
     opener = open_csv if path == STANDARD_INPUT else _FORMATS.get(path.suffix.lower())
     if opener is None:
-        raise errors.InvalidValue(f"Expected a .csv, .parquet or .npz file or a folder of images, got {path.name}.")
+        raise errors.InvalidValue(
+            f"Expected a .csv, .parquet or .npz file, a folder of .csv or .parquet files, or a folder of images, got "
+            f"{path.name}."
+        )
     return opener(path, columns, labelled=labelled)
 
 

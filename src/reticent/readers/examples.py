@@ -36,6 +36,9 @@ class Columns:
     keep: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        for field_name, names in (("features", self.features), ("keep", self.keep)):
+            if isinstance(names, str):
+                raise errors.InvalidValue(f"Expected {field_name} to be a list of names, such as [{names!r}], got str.")
         if sum([self.text is not None, self.image is not None, bool(self.features)]) > 1:
             raise errors.InvalidValue("Expected one kind of input: text, image or features.")
         purposes = (*self.inputs, *(name for name in (self.label, self.person) if name))

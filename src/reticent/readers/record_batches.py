@@ -24,6 +24,7 @@ class Batches:
     Guarantees:
       - Columns are refused by their types, before anything is read or spent.
                                                                               test_record_batches_are_refused_by_schema
+      - A reader that was learned from is refused, before anything is spent.  test_a_reader_is_learned_once
       - Learned as a file that holds the same rows.                           test_streams_are_learned_like_arrays
 
     Args:
@@ -64,6 +65,11 @@ class Batches:
             )
         self._batches = batches
         self._kinds = parquet_files.checked(_SHOWN, self.columns, schema)
+        self._begun = False
+        for batch in batches if isinstance(batches, list | tuple) else ():
+            other = getattr(batch, "schema", None)
+            if not hasattr(other, "names") or parquet_files.checked(_SHOWN, self.columns, other) != self._kinds:
+                raise errors.InvalidValue("Expected record batches of one schema.")
 
     def __repr__(self) -> str:
         return "Batches(<sensitive>)"
@@ -72,6 +78,11 @@ class Batches:
     def rereadable(self) -> bool:
         """Whether it can be read more than once: a reader cannot."""
         return hasattr(self._batches, "to_batches") or isinstance(self._batches, list | tuple)
+
+    @property
+    def used_up(self) -> bool:
+        """Whether it was read, and cannot be read again."""
+        return self._begun and not self.rereadable
 
     @property
     def has_labels(self) -> bool:
@@ -100,6 +111,7 @@ class Batches:
 
     def __iter__(self) -> Iterator[Examples]:
         """Yields the examples in batches of a bounded size. SENSITIVE."""
+        self._begun = True
         return guarded(self._examples(), _UNREADABLE)
 
     def ids(self) -> Iterator[Coded]:

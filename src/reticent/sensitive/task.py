@@ -87,6 +87,10 @@ class Task:
         return task
 
     def _fill(self, source: Any, name: str, each_row_is_a_person: bool, engine: Engine | None) -> None:
+        if getattr(source, "used_up", False):
+            raise errors.InvalidValue(
+                "Expected a reader that was not read yet: this one was learned from. Open it again."
+            )
         if source.has_persons and each_row_is_a_person:
             raise errors.InvalidValue("Expected persons, or each_row_is_a_person=True; not both.")
         said = Persons.STATED if each_row_is_a_person else Persons.ASSUMED

@@ -60,8 +60,8 @@ def one_kind(here: Machine, machines: Sequence[Machine]) -> Machine:
         for (file, size), (_, other) in zip(here.files, machine.files, strict=True):
             if other != size:
                 raise errors.ReticentError(
-                    f"Expected {Path(file).name} on every machine of the cluster, under the same path as here and the "
-                    "same; on one it is not. Nothing was spent. Use a file system that all machines share."
+                    f"Expected {Path(file).name} on every machine of the cluster, under the same path and with the "
+                    "same size as here; on one it is not. Nothing was spent. Use a file system that all machines share."
                 )
         if machine.processor != machines[0].processor:
             raise errors.ReticentError(
