@@ -15,6 +15,7 @@ import pytest
 
 import reticent as rt
 from reticent import encoders, errors
+from reticent.sensitive.engines import Local
 from reticent.sensitive.persons import first_of_each
 from reticent.sensitive.task import Task
 
@@ -334,3 +335,9 @@ def test_what_cannot_be_read_twice_is_refused_without_its_cause():
     for other in (None, 3, pl.LazyFrame({"a": [1.0]}), pa.table({"a": [1.0]})):
         with pytest.raises(errors.InvalidValue, match=r"^Expected"):
             Task(other, ["a"])
+
+
+@pytest.mark.parametrize("engine", ["ray", Local, 3])
+def test_what_is_no_engine_is_refused(engine):
+    with pytest.raises(errors.InvalidValue, match="Expected an engine"):
+        Task([[1.0]], ["a"], engine=engine)

@@ -98,6 +98,8 @@ class Task:
         self.name = names.public_name(name)
         if isinstance(source, InArrow):
             engine = source  # rows that stay elsewhere are worked on there
+        if engine is not None and (isinstance(engine, type) or not hasattr(engine, "map")):
+            raise errors.InvalidValue("Expected an engine, such as rt.engines.Local(threads=2) or rt.engines.Ray().")
         self.engine: Engine = Local() if engine is None else engine
         self._source = source
         self._most: int | None = None  # examples of each person; None until the gate says it
