@@ -358,6 +358,15 @@ def test_persons_are_bounded_in_private_tuning(monkeypatch):
 # --- not covered
 
 
+def test_a_clipping_norm_that_is_given_is_not_searched(seen):
+    x, y = data(10)
+    learner = rt.PeftEnsemble(task_size=40, epochs=2, calibrate=some_noise)
+    found = tuning.tune_uncounted(learner, x, y, budget=BUDGET, trials=3, clip_norms=(64.0, 64.0))
+    assert found.clip_norm == 64.0
+    assert {training.clip_norm for training in seen} == {64.0}
+    assert len({training.optimizer for training in seen}) == 3  # learning rates are searched
+
+
 def test_statement_says_tuning_is_not_covered(tmp_path):
     x, y = data(10)
     learner = rt.PeftEnsemble(task_size=40, epochs=2, calibrate=some_noise)

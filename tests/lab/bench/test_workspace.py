@@ -2,16 +2,24 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from reticent.budget import Budget
 from reticent.lab.bench import workspace
+from reticent.lab.bench.catalogue import learner_of
+from reticent.lab.bench.run import Run
 from reticent.lab.bench.workspace import Workspace, read
 from reticent.lab.data.datasets import Data
+from reticent.privacy import events
 from reticent.sensitive.learners import PeftEnsemble
+from reticent.sensitive.tuning import CLIP_NORMS
 from tests.lab.tiny import a_run, write_features
+
+BUDGET = Budget(epsilon=8.0, delta=1e-5)
 
 
 @pytest.mark.parametrize("content", [b"", b'{"a": ', b"\xff\xfe"])
@@ -72,3 +80,30 @@ def test_features_of_another_kind_are_made_again(tmp_path, stored):
     assert not workspace._readable(tmp_path / "features.npy")
     np.save(tmp_path / "features.npy", np.zeros((3, 2), np.float32))
     assert workspace._readable(tmp_path / "features.npy")
+
+
+def test_without_privacy_trials_have_no_noise_and_clip_nothing(tmp_path, monkeypatch):
+    seen: list[tuple[PeftEnsemble, tuple[float, float]]] = []
+
+    def tune(
+        learner: PeftEnsemble, *arguments: object, clip_norms: tuple[float, float], **rest: object
+    ) -> PeftEnsemble:
+        seen.append((learner, clip_norms))
+        return learner
+
+    monkeypatch.setattr(workspace, "tune_uncounted", tune)
+    place = Workspace(tmp_path, tmp_path)
+
+    def settings(run: Run, peft: PeftEnsemble) -> PeftEnsemble:
+        return place.tuned(run, peft, [], np.array([]))
+
+    for epsilon in (None, 8.0):
+        run = a_run(learner="peft-paper", epsilon=epsilon)
+        learner_of(run, 100, partial(settings, run))
+    (bare, fixed), (private, searched) = seen
+    noise = [one.calibrate(events.Public(), BUDGET, rate=0.1, steps=10).noise_multiplier for one in (bare, private)]
+    assert noise[0] < 1e-5 < 0.1 < noise[1]
+    assert fixed == (bare.clip_norm, bare.clip_norm)
+    assert (bare.clip_norm or 0) > 10
+    assert searched == CLIP_NORMS
+    assert len(list((tmp_path / "tuned").glob("*.json"))) == 2

@@ -121,14 +121,17 @@ def test_imagenet_r_is_split_by_seed_over_the_whole(tmp_path, layout):
         write_parquet(tmp_path / "imagenet-r" / "data" / "test-00000-of-00001.parquet", RENDITIONS, label="wnid")
     else:
         write_folder(tmp_path / "imagenet-r", RENDITIONS)
-    data, again, other = (image_sets.split_imagenet_r(tmp_path, seed) for seed in (3, 3, 4))
-    assert (len(data.inputs), len(data.unseen_inputs)) == (40, 10)
-    assert first_pixels(data.inputs) == first_pixels(again.inputs)
-    assert first_pixels(data.unseen_inputs) != first_pixels(other.unseen_inputs)
+    data = image_sets.split_imagenet_r(tmp_path)
     whole = [*zip(first_pixels(data.inputs), data.labels.tolist(), strict=True)]
-    whole += zip(first_pixels(data.unseen_inputs), data.unseen_labels.tolist(), strict=True)
     assert sorted(whole) == sorted(([i, 0, 255 - i], f"n{i % 5:08d}") for i in range(50))
     assert len({image.shape for image in data.inputs}) > 1
+    (train, test), again, other = (data.rows(seed) for seed in (3, 3, 4))
+    assert sorted([*train, *test]) == list(range(50))
+    assert len(test) == 10
+    assert test.tolist() == again[1].tolist()
+    assert test.tolist() != other[1].tolist()  # each repeat has its own split
+    sizes = [np.bincount(np.arange(50)[data.rows(seed)[1]] % 5, minlength=5).tolist() for seed in range(20)]
+    assert any(each != [2] * 5 for each in sizes)  # of the whole, not of each class
 
 
 # --- five data sets
@@ -151,6 +154,7 @@ def test_five_datasets_are_five_tasks(tmp_path):
     assert data.labels.tolist() == ["mnist 3", "svhn 3", "notmnist A", "fashion_mnist 0", "cifar10 0"]
     assert data.home == {"mnist 3": 0, "svhn 3": 1, "notmnist A": 2, "fashion_mnist 0": 3, "cifar10 0": 4}
     assert data.unseen_labels.tolist() == data.labels.tolist()
+    assert data.tuned_on == (4, 1 / 7)  # CIFAR-10: the paper's 10 % to train trials on and 4.28 % to score them
     assert [image.shape for image in data.inputs[:2]] == [(28, 28, 3), (32, 32, 3)]
 
 

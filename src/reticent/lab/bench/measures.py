@@ -1,6 +1,6 @@
 """Measures of a learned stream: accuracy after each task, under each aggregation, labels released, what was spent."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from reticent.classifier import ContinualClassifier
 from reticent.lab.baselines.sequential import Latest
-from reticent.lab.bench.run import DELTA, Run
+from reticent.lab.bench import catalogue
+from reticent.lab.bench.orders import MOST_TASKS, in_every_order, order_of
+from reticent.lab.bench.run import DELTA, TASKS, Run
 from reticent.lab.data.datasets import Data
 from reticent.lab.data.streams import Stream
 from reticent.lab.evaluation import AccuracyMatrix
@@ -33,11 +35,24 @@ class Assigned:
             stream = Stream(tasks=run.tasks, ratio=run.ratio / 100, blurry=run.blurry / 100, seed=run.seed)
             self.task, self.homes = stream.tasks_of(labels), stream.homes(labels)
         else:  # the data says which labels come together; the seed says in which order
-            order = np.random.default_rng(run.seed).permutation(max(data.home.values()) + 1)
+            order = order_of(run.seed, max(data.home.values()) + 1)
             joined = {label: int(order[home]) * run.tasks // len(order) for label, home in data.home.items()}
             self.homes = {label: joined[label] for label in np.unique(labels).tolist()}
             self.task = np.array([joined[label] for label in labels.tolist()], dtype=np.int64)
         self.tasks = run.tasks
+        self._to_tune = self.task == 0
+        if data.tuned_on is not None and data.home is not None:
+            at, share = data.tuned_on
+            mine = np.flatnonzero([data.home[label] == at for label in labels.tolist()])
+            some = np.random.default_rng([run.seed, 7]).permutation(mine)[: max(1, round(share * len(mine)))]
+            self._to_tune = np.isin(np.arange(len(labels)), some)
+        elif run.tasks == 1:  # all data at once: settings are those of one task of the stream
+            self._to_tune = Stream(tasks=TASKS, seed=run.seed).tasks_of(labels) == 0
+
+    def to_tune(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Returns the training examples that settings are tuned on: one task, or what the data says the paper took."""
+        some: npt.NDArray[np.int64] = rows[self._to_tune]
+        return some
 
     def examples(self, labels: Strings) -> dict[str, npt.NDArray[np.int64]]:
         """Returns how many examples each label has in each task."""
@@ -77,6 +92,11 @@ def measured(
         "aggregations": _by_aggregation(model, embedded, truth),
         "known": len(set(model.classes_.tolist()) & set(np.unique(data.labels).tolist())),
     }
+    if data.home is not None and _shows_every_order(run):
+        measured |= in_every_order(
+            run.tasks,
+            lambda some: _of_tasks(model, inputs, embedded, some, truth, at),
+        )
     if run.labels.startswith("remap-"):
         measured |= _with_parents(data, model, answers, truth)
     return measured
@@ -90,13 +110,39 @@ def _answers(
     rule = full.rule
     if embedded is not None and isinstance(rule, Ensemble | Latest):
         for t in range(len(full.releases)):
-            yield t, full.names(_best(rule, full, slice(t if isinstance(rule, Latest) else 0, t + 1), embedded))
+            tasks = range(t if isinstance(rule, Latest) else 0, t + 1)
+            yield t, full.names(_best(rule, full, tasks, embedded))
         return
     part, prepared = Model(full.public, rule), full.prepared(inputs, model.encoder)  # once, not after each task
     for t, release in enumerate(full.releases):
         part = part.with_release(release) if t + 1 < len(full.releases) else full
         if part is full or len(part.labels) <= _MEASURED_AT_EVERY_TASK:
             yield t, part.names(part.answers_to(prepared))
+
+
+def _shows_every_order(run: Run) -> bool:
+    """Whether one training tells how every order of the tasks would have gone."""
+    free = catalogue.entry(run.learner).any_order and run.labels.startswith(("base", "public-"))
+    return free and 1 < run.tasks <= MOST_TASKS
+
+
+def _of_tasks(
+    model: ContinualClassifier,
+    inputs: Any,
+    embedded: Floats | None,
+    tasks: Sequence[int],
+    truth: Strings,
+    at: npt.NDArray[np.int64],
+) -> npt.NDArray[np.float64]:
+    """Returns the accuracy on the test data of each of some tasks, of a model that has learned these alone."""
+    full = model.directory.model
+    if embedded is not None and isinstance(full.rule, Ensemble):
+        answers = full.names(_best(full.rule, full, tasks, embedded))
+    else:
+        part = Model(full.public, full.rule, tuple(full.releases[t] for t in tasks))
+        answers = part.names(part.answers_to(full.prepared(inputs, model.encoder)))
+    right = answers == truth.astype(object)
+    return np.array([_mean(right[at == t]) for t in tasks])
 
 
 def _embedded(model: ContinualClassifier, inputs: Any) -> Floats | None:
@@ -108,12 +154,12 @@ def _embedded(model: ContinualClassifier, inputs: Any) -> Floats | None:
     return replace(rule, aggregate=argmax).scorer(full.releases, full.labels).embed(inputs, model.encoder)
 
 
-def _best(rule: Ensemble | Latest, full: Model, tasks: slice, embedded: Floats) -> npt.NDArray[np.int64]:
+def _best(rule: Ensemble | Latest, full: Model, tasks: Sequence[int], embedded: Floats) -> npt.NDArray[np.int64]:
     """Returns the row of the best label of each example by the heads of some tasks; -1 where they know none."""
-    scorer = rule.scorer(full.releases[tasks], full.labels)
+    scorer = rule.scorer(tuple(full.releases[t] for t in tasks), full.labels)
     if not len(scorer.rows):
         return np.full(len(embedded), -1, dtype=np.int64)
-    mine = embedded[:, tasks] if embedded.ndim == 3 else embedded
+    mine = embedded[:, list(tasks)] if embedded.ndim == 3 else embedded
     best: npt.NDArray[np.int64] = scorer.rows[scorer.score(mine).argmax(axis=1)]
     return best
 
@@ -126,7 +172,10 @@ def _by_aggregation(model: ContinualClassifier, embedded: Floats | None, truth: 
     rules = {name: replace(full.rule, aggregate=merge) for name, merge in AGGREGATES.items()}
     if not all(NOISE in release.parameters for release in full.releases):
         del rules[pooled.__name__]
-    return {name: _mean(full.names(_best(rule, full, slice(None), embedded)) == truth) for name, rule in rules.items()}
+    return {
+        name: _mean(full.names(_best(rule, full, range(len(full.releases)), embedded)) == truth)
+        for name, rule in rules.items()
+    }
 
 
 def _with_parents(

@@ -94,11 +94,11 @@ def result_of(run: Run, place: Workspace) -> dict[str, Any]:
     stream = Assigned(run, data, names[train])
     if {stream.homes.get(label) for label in names[test].tolist()} - {None} != set(range(run.tasks)):
         raise errors.InvalidValue(f"Expected test examples in each of the {run.tasks} tasks. Use fewer tasks.")
-    first = train[stream.task == 0]
+    some = stream.to_tune(train)
     learner = learner_of(
         run,
         max(1, len(train) // run.tasks),
-        tuned=lambda peft: place.tuned(run, peft, take(inputs, first), names[first]),
+        tuned=lambda peft: place.tuned(run, peft, take(inputs, some), names[some]),
     )
     model = _model(run, data, learner, place, through)
     seconds = _seconds(model.path)

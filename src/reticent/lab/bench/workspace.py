@@ -23,7 +23,7 @@ from reticent.lab.data.datasets import Data
 from reticent.numerics.files import write_whole
 from reticent.numerics.reading import MEGABYTE, json_of, read_regular
 from reticent.sensitive.learners import PeftEnsemble
-from reticent.sensitive.tuning import tune_uncounted
+from reticent.sensitive.tuning import CLIP_NORMS, tune_uncounted
 
 _LARGEST_RESULT = 64 * MEGABYTE
 _AT_ONCE = 1024
@@ -87,13 +87,23 @@ class Workspace:
     def tuned(self, run: Run, learner: PeftEnsemble, inputs: Any, labels: Strings) -> PeftEnsemble:
         """Returns the paper's learner with settings tuned once for each stream and budget, as the paper has."""
         key = [run.data, run.epsilon, run.seed, run.adapter, run.tasks, run.ratio]
+        clip_norms = CLIP_NORMS
+        if run.epsilon is None:  # the learner has no noise and clips nothing: nor do its trials
+            clip_norms = (learner.clip_norm or 1.0,) * 2
+            key.append("no noise")
         file = self.out / "tuned" / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:20]}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(file.with_suffix(".lock")):
             if read(file) is None:
                 encoder = encoder_of(self.load(run), self.speed) if run.adapter == FILM else None
                 found = tune_uncounted(
-                    learner, inputs, labels.tolist(), budget=run.budget, encoder=encoder, seed=run.seed
+                    learner,
+                    inputs,
+                    labels.tolist(),
+                    budget=run.budget,
+                    encoder=encoder,
+                    seed=run.seed,
+                    clip_norms=clip_norms,
                 )
                 settings = {name: getattr(found, name) for name in ("rate", "learning_rate", "clip_norm", "tuning")}
                 write_whole(file, json.dumps({"for": key, **settings}, indent=1))

@@ -32,8 +32,10 @@ class Data:
             features already.
         home: The task of each label where the data says so, else None.
         parents: The broader label of each label where there is a hierarchy, else None.
-        held_out: Share of each label that a seed holds out, where there is no test set of its own; else 0.
+        held_out: Share that a seed holds out to test on, where there is no test set of its own; else 0.
         names: What labels are called, where they do not say it themselves; else None.
+        by_label: Whether that share is held out of each label; else of the whole, as the paper splits ImageNet-R.
+        tuned_on: Where the paper tunes on a part of one home task: which, and the share of its examples.
 
     Example:
         >>> Data("toy", np.eye(2), np.array(["a", "b"]), np.eye(2), np.array(["a", "b"])).home is None
@@ -50,6 +52,8 @@ class Data:
     parents: Mapping[str, str] | None = None
     held_out: float = 0.0
     names: Mapping[str, str] | None = None
+    by_label: bool = True
+    tuned_on: tuple[int, float] | None = None
 
     def rows(self, seed: int) -> tuple[Ints, Ints]:
         """Returns the rows to learn from and to test on, of inputs followed by test inputs."""
@@ -58,8 +62,10 @@ class Data:
             return np.arange(n), np.arange(n, n + len(self.unseen_labels))
         draw = np.random.default_rng([seed, len(self.labels)])
         held = np.zeros(len(self.labels), dtype=np.bool_)
-        for label in np.unique(self.labels):
-            mine = draw.permutation(np.flatnonzero(self.labels == label))
+        whole = [np.arange(len(held))]
+        parts = (np.flatnonzero(self.labels == label) for label in np.unique(self.labels)) if self.by_label else whole
+        for part in parts:
+            mine = draw.permutation(part)
             held[mine[: round(self.held_out * len(mine))]] = True
         return np.flatnonzero(~held), np.flatnonzero(held)
 
@@ -164,7 +170,9 @@ def check(name: str, folder: Path) -> None:
 
 def digest(data: Data) -> str:
     """Returns a digest of inputs and labels: what a result was measured on."""
-    hashed = hashlib.sha256(json.dumps([data.name, data.encoder, data.held_out]).encode())
+    hashed = hashlib.sha256(
+        json.dumps([data.name, data.encoder, data.held_out, *([] if data.by_label else ["whole"])]).encode()
+    )
     for part in (data.inputs, data.unseen_inputs):
         if isinstance(part, np.ndarray) and part.dtype != object:
             hashed.update(np.ascontiguousarray(part).data)

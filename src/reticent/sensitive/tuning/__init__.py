@@ -6,5 +6,16 @@ follows from the budget. This package only searches; the learner defines what a 
 
 from reticent.sensitive.tuning.private_search import draw, private_selection, run_like, tune_privately
 from reticent.sensitive.tuning.public_search import rescaled, split, tune, tune_uncounted
+from reticent.sensitive.tuning.trials import CLIP_NORMS
 
-__all__ = ["draw", "private_selection", "rescaled", "run_like", "split", "tune", "tune_privately", "tune_uncounted"]
+__all__ = [
+    "CLIP_NORMS",
+    "draw",
+    "private_selection",
+    "rescaled",
+    "run_like",
+    "split",
+    "tune",
+    "tune_privately",
+    "tune_uncounted",
+]

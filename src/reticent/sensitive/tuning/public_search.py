@@ -24,6 +24,7 @@ from reticent.released.model import Encode
 from reticent.sensitive.learners.peft import PeftEnsemble
 from reticent.sensitive.task import Task
 from reticent.sensitive.tuning.trials import (
+    CLIP_NORMS,
     LEAST_BATCH,
     TUNING_SHARE,
     TrialExamples,
@@ -80,14 +81,25 @@ def tune_uncounted(
     encoder: Encode | None = None,
     trials: int = 20,
     seed: int = 0,
+    clip_norms: tuple[float, float] = CLIP_NORMS,
 ) -> PeftEnsemble:
     """As `tune`, on sensitive data and without paying: the settings are outside the guarantee.
 
     Guarantees:
       - The statement of a classifier with this learner says so.   test_statement_says_tuning_is_not_covered
+
+    Args:
+        learner: As in `tune`. Trials have the noise that its `calibrate` says: none where it trains without privacy.
+        inputs: As in `tune`.
+        labels: As in `tune`.
+        budget: As in `tune`.
+        encoder: As in `tune`.
+        trials: As in `tune`.
+        seed: As in `tune`.
+        clip_norms: The smallest and the largest clipping norm that is tried; one value where nothing is to be clipped.
     """
     said = f"{UNCOVERED}: {trials} trials on sensitive data, not paid for"
-    return _search(learner, inputs, labels, budget, encoder, trials, seed, said)
+    return _search(learner, inputs, labels, budget, encoder, trials, seed, said, clip_norms)
 
 
 def rescaled(learner: PeftEnsemble, task_size: int) -> PeftEnsemble:
@@ -134,6 +146,7 @@ def _search(
     trials: int,
     seed: int,
     said: str,
+    clip_norms: tuple[float, float] = CLIP_NORMS,
 ) -> PeftEnsemble:
     trials, wanted = errors.whole("trials", trials, at_least=1), resolved(learner, encoder)
     refuse_missing(labels)
@@ -149,12 +162,12 @@ def _search(
     noise = NoiseSource.seeded(seed)
 
     def settings(trial: Any) -> PeftEnsemble:
-        batch, learning_rate, clip_norm = ranges(here)
+        batch, learning_rate, _ = ranges(here)
         return candidate_with(
             here,
             trial.suggest_int("batch", *batch, log=True),
             trial.suggest_float("learning_rate", *learning_rate, log=True),
-            trial.suggest_float("clip_norm", *clip_norm, log=True),
+            trial.suggest_float("clip_norm", *clip_norms, log=True),
         )
 
     def objective(trial: Any) -> float:
