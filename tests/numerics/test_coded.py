@@ -1,5 +1,6 @@
 """A column as codes: what is asked of a cell is asked once for each entry, and every cell comes back as it was."""
 
+import pickle
 import sys
 from datetime import date
 from decimal import Decimal
@@ -41,6 +42,49 @@ def test_cells_come_back(cells):
 def test_entries_are_distinct_in_the_order_of_their_first_cells(cells):
     assert Coded.of(cells).entries == list(dict.fromkeys(cells))
     assert Coded.of([*cells, None]).entries == list(dict.fromkeys(cells))
+
+
+ARRAYS = [
+    np.array([3, 1, 3, -7]),
+    np.array([3, 1, 3, 250], np.uint8)[::2],
+    np.array([-(1 << 63), (1 << 63) - 1, 0, 0]),
+    np.array([1 << 40, 3, 1 << 40], ">i8"),
+    np.array([7, (1 << 63) - 1, 7], np.uint64),
+    np.tile(np.array(["a", "", "long text", "\ud800", "a\0", "\0a", "\U0010ffff"]), 12_000),
+    np.tile(np.array(["a", "ä", "b"], ">U2"), 30_000)[::-1],
+    np.tile(np.array([b"a", b"", b"a\0b"]), 30_000),
+]
+
+
+@pytest.mark.parametrize("array", ARRAYS, ids=lambda array: str(array.dtype))
+def test_arrays_have_the_cells_of_their_lists(array):
+    column = Coded.at_once(array)
+    assert column is not None
+    assert column.cells() == array.tolist()
+    assert [type(cell) for cell in column] == [type(cell) for cell in array.tolist()]
+    assert len(column.entries) == len(set(column.entries)) == len(set(array.tolist()))
+    assert column.codes.dtype == np.int64
+    sent = pickle.loads(pickle.dumps(column))  # noqa: S301
+    assert sent.cells() == array.tolist()
+    assert repr(column.entries) == "Distinct(<sensitive>)"
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_arrays_need_no_pyarrow(monkeypatch, far):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    array = np.array([5, -5, 5, 1 << 50 if far else 0])
+    column = Coded.at_once(array)
+    assert column is not None
+    assert column.cells() == array.tolist()
+    assert Coded.at_once(np.tile(np.array(["a", "b"]), 50_000)) is None
+
+
+def test_arrays_with_missing_or_unreadable_cells_are_left_to_a_look_at_each_cell():
+    masked = np.ma.array(np.arange(3), mask=[False, True, False])
+    beyond = np.tile(np.array([97, 0x110000], np.uint32), 40_000).view("U1")
+    large = np.array([1, 1 << 63], np.uint64)
+    for array in (masked, beyond, large, np.array([0.5, np.nan]), np.array([True]), np.zeros((2, 2), np.int64)):
+        assert Coded.at_once(array) is None
 
 
 def test_types_are_kept_apart():

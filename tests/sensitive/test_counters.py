@@ -11,6 +11,7 @@ from reticent.gate import kernel
 from reticent.numerics.coded import Coded
 from reticent.readers import Columns, open_source
 from reticent.sensitive import persons as bounding
+from reticent.sensitive.columns import column_of
 from reticent.sensitive.persons import Counters, Marks, first_of_each, kept_of_each
 from reticent.sensitive.task import Task
 
@@ -71,6 +72,24 @@ def test_entries_that_come_twice_are_one_person(kind, most):
         assert np.flatnonzero(np.concatenate(masks)).tolist() == expected
     (marks,) = kept_of_each([[twice]], most)
     assert marks.rows(0, 400).tolist() == expected
+
+
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("far", [1, 1 << 40])
+def test_arrays_of_ids_bound_persons_as_their_lists_do(most, far):
+    """Ids that never become Python objects; batches of floats may follow, of the same persons."""
+    array = np.random.default_rng(3).integers(-30, 30, 400) * far
+    expected = slowly(array.tolist(), most)
+    assert np.flatnonzero(Counters(most).kept(column_of("persons", array, array))).tolist() == expected
+    counters = Counters(most)
+    masks = [
+        counters.kept(column_of("persons", part, part))
+        for part in (array[:90], array[90:250].astype(float), array[250:].astype(np.int64))
+    ]
+    assert np.flatnonzero(np.concatenate(masks)).tolist() == expected
+    texts = np.tile(np.array(["x", "y", " ", "x "]), 20_000)
+    expected = slowly(texts.tolist(), most)
+    assert np.flatnonzero(Counters(most).kept(column_of("persons", texts, texts))).tolist() == expected
 
 
 def test_an_id_in_quotes_is_the_same_person(tmp_path):

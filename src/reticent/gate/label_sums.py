@@ -121,7 +121,7 @@ class PartialSums:
     ) -> None:
         self._space, self._weight, self._unknown, self._name = known, weight, unknown, name
         self._of_known, self._of_others = Block(), Block(most=vectors)
-        self._entries: list[object] | None = None
+        self._entries: Sequence[object] | None = None
         self._places = np.zeros(0, np.int64)
         self._looked_up: dict[object, int] = {}
 

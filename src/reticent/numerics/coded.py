@@ -1,6 +1,7 @@
 """Coded: a column as codes into its distinct entries, so that what is asked of a cell is asked once per entry."""
 
 import itertools
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,44 @@ import numpy.typing as npt
 # equal values may be read apart) each cell is an entry of its own.
 _PLAIN = frozenset({str, int, float, bool, bytes, date, UUID})
 _NEVER_NAN = _PLAIN - {float}
+_LARGEST = (1 << 63) - 1
 _MANY = 1 << 16  # cells from which on pyarrow, where it is installed, is worth its call: three times as fast
+
+
+class Distinct(Sequence[object]):
+    """Sensitive: entries of which no two are equal; they become Python objects when the first of them is asked for.
+
+    A million ids of which nothing but the codes is used never do.
+
+    Args:
+        size: How many there are.
+        make: Returns them as Python objects.
+        whole: Whether all of them are whole numbers.
+    """
+
+    def __init__(self, size: int, make: Callable[[], list[object]], *, whole: bool) -> None:
+        self._size, self._make, self.whole = size, make, whole
+        self._made: list[object] | None = None
+
+    def __repr__(self) -> str:
+        return "Distinct(<sensitive>)"
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._listed()[place]
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self._listed())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (self._listed(),)
+
+    def _listed(self) -> list[object]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +66,7 @@ class Coded:
 
     Args:
         codes: Shape (n,).
-        entries: In the order of their first cells; of an array of codes that a file has, in any order.
+        entries: In the order of their first cells; of an array, and of codes that a file has, in any order.
 
     Example:
         >>> column = Coded.of(["a", None, "b", "a"])
@@ -37,7 +75,7 @@ class Coded:
     """
 
     codes: npt.NDArray[np.int64]
-    entries: list[object]
+    entries: Sequence[object]
 
     def __repr__(self) -> str:
         return "Coded(<sensitive>)"
@@ -54,13 +92,10 @@ class Coded:
         if isinstance(cells, Coded):
             return cells
         column = cells if isinstance(cells, list) else list(cells)
+        found = cls.at_once(column)
+        if found is not None:
+            return found
         kinds = set(map(type, column))
-        if len(kinds) == 1 and kinds <= _NEVER_NAN:
-            found = _by_pyarrow(column, *kinds) if len(column) >= _MANY else None
-            if found is not None:
-                return cls(*found)
-            table: dict[Any, int] = defaultdict(itertools.count().__next__)
-            return cls(np.fromiter(map(table.__getitem__, column), np.int64, len(column)), list(table))
         entries: list[object] = []
         tables: dict[type, dict[Any, int]] = {kind: {} for kind in kinds & _PLAIN}
 
@@ -77,6 +112,26 @@ class Coded:
             return found
 
         return cls(np.fromiter(map(code, column), np.int64, len(column)), entries)
+
+    @classmethod
+    def at_once(cls, column: Any) -> "Coded | None":
+        """Returns a column that is read without a look at each cell: a list of one plain type, or a NumPy array.
+
+        None for any other column, one of which some cells are missing among them.
+
+        Guarantees:
+          - An array of numbers or texts has the cells of its `tolist`.   test_arrays_have_the_cells_of_their_lists
+        """
+        if type(column) in (np.ndarray, np.memmap) and column.ndim == 1:  # a masked array has missing cells
+            return _of_whole_numbers(column) if column.dtype.kind in "iu" else _of_texts(column)
+        kinds = set(map(type, column)) if type(column) is list else set()
+        if len(kinds) != 1 or not kinds <= _NEVER_NAN:
+            return None
+        found = _by_pyarrow(column, *kinds) if len(column) >= _MANY else None
+        if found is not None:
+            return cls(*found)
+        table: dict[Any, int] = defaultdict(itertools.count().__next__)
+        return cls(np.fromiter(map(table.__getitem__, column), np.int64, len(column)), list(table))
 
     def taken(self, rows: "npt.NDArray[np.integer[Any] | np.bool_] | slice") -> "Coded":
         """Returns some of the cells, by place, by mask or by range; the entries stay."""
@@ -127,3 +182,44 @@ def _by_pyarrow(column: list[Any], kind: type) -> tuple[npt.NDArray[np.int64], l
     first = np.zeros(len(coded.dictionary), np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several rows the first one is written last
     return codes, list(map(column.__getitem__, first.tolist()))
+
+
+def _of_whole_numbers(column: npt.NDArray[Any]) -> Coded | None:
+    """Returns an array of whole numbers; None where one of them has more than 63 bits."""
+    if not len(column) or int(column.max()) > _LARGEST:
+        return None
+    numbers = np.ascontiguousarray(column, np.int64)
+    least = int(numbers.min())
+    if int(numbers.max()) - least < 2 * len(numbers):  # close together: counted instead of hashed
+        shifted = numbers - least
+        there = np.bincount(shifted) > 0
+        codes, found = (np.cumsum(there) - 1)[shifted], np.flatnonzero(there) + least
+    else:
+        found, codes = _hashed(numbers) or np.unique(numbers, return_inverse=True)
+    return Coded(codes, Distinct(len(found), found.tolist, whole=True))
+
+
+def _of_texts(column: npt.NDArray[Any]) -> Coded | None:
+    """Returns an array of texts of a fixed length, or of bytes; None where pyarrow is missing, and for other arrays."""
+    kind = column.dtype.newbyteorder("=")
+    if kind.kind not in "US" or not kind.itemsize or len(column) < _MANY:
+        return None
+    found = _hashed(np.ascontiguousarray(column, kind))
+    if found is None or (kind.kind == "U" and found[0].view(np.uint32).max() > sys.maxunicode):
+        return None  # a letter beyond Unicode: that cell alone is missing
+    return Coded(found[1], Distinct(len(found[0]), found[0].tolist, whole=False))
+
+
+def _hashed(column: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]] | None:
+    """Returns the distinct cells of an array and the place of each cell among them; None where pyarrow is missing.
+
+    Cells are compared byte by byte, as numpy compares texts of one length.
+    """
+    try:
+        import pyarrow
+    except ImportError:
+        return None
+    kind = pyarrow.int64() if column.dtype.kind == "i" else pyarrow.binary(column.dtype.itemsize)
+    coded = pyarrow.Array.from_buffers(kind, len(column), [None, pyarrow.py_buffer(column)]).dictionary_encode()
+    entries = np.frombuffer(coded.dictionary.buffers()[1], column.dtype, len(coded.dictionary))
+    return entries, coded.indices.to_numpy().astype(np.int64)

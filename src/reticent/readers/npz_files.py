@@ -116,7 +116,7 @@ class NpzSource:
         if self.persons is not None:
             with ExitStack() as stack:
                 more = _rows(stack, self.path, self.persons)
-                yield from (Coded.of(_ids(more(rows))) for rows in self._counts())
+                yield from (_coded(more(rows)) for rows in self._counts())
 
     def _batches(self) -> Iterator[Examples]:
         with ExitStack() as stack:
@@ -128,8 +128,8 @@ class NpzSource:
             for rows in self._counts():
                 yield Examples(
                     x(rows),
-                    None if y is None else Coded.of(_cells(y(rows))),
-                    None if persons is None else Coded.of(_ids(persons(rows))),
+                    None if y is None else _coded(y(rows)),
+                    None if persons is None else _coded(persons(rows)),
                     {name: _cells(more(rows)) for name, more in kept.items()},
                 )
 
@@ -207,9 +207,12 @@ def _read(file: IO[bytes], array: _Array, rows: int) -> npt.NDArray[Any]:
     return np.frombuffer(content, array.kind).reshape(rows, *array.shape[1:])
 
 
-def _ids(array: npt.NDArray[Any]) -> list[object]:
-    """Returns cells as Python objects; dates as numpy's: as numbers, missing ones would be one person."""
-    return list(array) if array.dtype.kind == "M" else _cells(array)
+def _coded(array: npt.NDArray[Any]) -> Coded:
+    """Returns labels or ids as codes; dates stay numpy's: as numbers, missing ones would be one person."""
+    found = Coded.at_once(array)
+    if found is None:
+        found = Coded.of(list(array) if array.dtype.kind == "M" else _cells(array))
+    return found
 
 
 def _cells(array: npt.NDArray[Any]) -> list[object]:

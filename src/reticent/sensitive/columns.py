@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
+from reticent.numerics.coded import Coded
 from reticent.numerics.containers import opened, plain
 
 Inputs = Sequence[object] | npt.NDArray[Any]
@@ -41,8 +42,8 @@ def inputs_of(values: Any) -> Inputs:
     return _numbers(values, inside) if inside else _cells(values)
 
 
-def column_of(name: str, values: Any, inputs: Inputs) -> list[object]:
-    """Returns one cell per input, None where a cell cannot be read.
+def column_of(name: str, values: Any, inputs: Inputs) -> Coded:
+    """Returns one cell per input; one that cannot be read is missing.
 
     Args:
         name: What the column holds: labels or persons. A type of which every cell would be left out is refused.
@@ -56,10 +57,17 @@ def column_of(name: str, values: Any, inputs: Inputs) -> list[object]:
     if any(map(_UNUSABLE_AS[name], _inner(kind))):
         raise errors.InvalidValue(f"Expected {name} of another type than {str(kind)[:60]}: texts or numbers.")
     agrees = not hasattr(values, "__len__") or len(values) == len(inputs)  # asked before cells take memory
-    column = _cells(values) if agrees else None
+    column = _coded(values, kind) if agrees else None
     if column is None or len(column) != len(inputs):
         raise errors.InvalidValue(f"Expected as many {name} as inputs.")
     return column
+
+
+def _coded(values: Any, kind: object) -> Coded:
+    """Returns a column as codes, without Python objects where it is an array of whole numbers or texts."""
+    held = hasattr(values, "to_numpy") and isinstance(kind, np.dtype) and kind.kind in "iu"  # of pandas
+    found = Coded.at_once(values.to_numpy() if held else values)
+    return Coded.of(_cells(values)) if found is None else found
 
 
 def holds_numbers(values: Any) -> bool:

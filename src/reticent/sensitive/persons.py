@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.labels import canonical
-from reticent.numerics.coded import Coded
+from reticent.numerics.coded import Coded, Distinct
 
 Ids = Iterable[Coded]
 Mask = npt.NDArray[np.bool_]
@@ -56,7 +56,7 @@ class Counters:
     def __init__(self, examples_per_person: int, of: Callable[[object], bool] | None = None) -> None:
         self._most, self._of = examples_per_person, of
         self._places: dict[object, int] = {}
-        self._first: list[object] = []  # persons in their places, while there was one batch
+        self._first: Sequence[object] = ()  # persons in their places, while there was one batch
         self._seen = np.zeros(0, np.int64)
 
     def __repr__(self) -> str:
@@ -76,15 +76,16 @@ class Counters:
         kernel.count_rows(places, self._seen, self._most, kept)
         return kept
 
-    def _places_of(self, entries: list[object]) -> npt.NDArray[np.int64]:
+    def _places_of(self, entries: Sequence[object]) -> npt.NDArray[np.int64]:
         """Returns the place of each person; those of the first batch are looked up only where another one follows."""
         keys = entries if _are_keys(entries) else list(map(_key, entries))
         alone = self._of is None and keys is entries and not len(self)
-        if alone and len(set(keys)) == len(keys):  # columns that were joined have an entry for each of them
+        # columns that were joined have an entry for each of them
+        if alone and (isinstance(entries, Distinct) or len(set(keys)) == len(keys)):
             self._first = entries
             return np.arange(len(entries))
         if self._first:
-            self._places, self._first = dict(zip(self._first, range(len(self._first)), strict=True)), []
+            self._places, self._first = dict(zip(self._first, range(len(self._first)), strict=True)), ()
         return np.fromiter(map(self._place, keys), np.int64, len(keys))
 
     def _place(self, key: object) -> int:
@@ -187,14 +188,16 @@ class Marks:
         return np.flatnonzero(self.mask(start, stop))
 
 
-def _are_keys(entries: list[object]) -> bool:
+def _are_keys(entries: Sequence[object]) -> bool:
     """Returns whether distinct entries are distinct persons as they are: all of them usual texts, or small numbers."""
+    if isinstance(entries, Distinct) and entries.whole:
+        return True
     kinds = set(map(type, entries))
     if kinds == {str}:
-        texts = cast(list[str], entries)
+        texts = cast(Sequence[str], entries)
         return all(map(str.isascii, texts)) and all(map(str.strip, texts))
     if kinds == {int}:
-        numbers = cast(list[int], entries)
+        numbers = cast(Sequence[int], entries)
         return min(numbers) > -_LARGE and max(numbers) < _LARGE
     return False
 

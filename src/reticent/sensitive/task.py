@@ -59,8 +59,8 @@ class Task:
     ) -> None:
         found = columns.inputs_of(inputs)
         numeric = columns.holds_numbers(labels)
-        coded = Coded.of(columns.column_of("labels", labels, found))
-        whose = None if persons is None else Coded.of(columns.column_of("persons", persons, found))
+        coded = columns.column_of("labels", labels, found)
+        whose = None if persons is None else columns.column_of("persons", persons, found)
         self._fill(task_streams.InMemory(found, coded, whose, numeric), name, each_row_is_a_person, engine)
 
     @classmethod
