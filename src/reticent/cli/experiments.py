@@ -215,7 +215,7 @@ def bench(
             table.add_row(*map(plain, (entry["name"], entry["title"])), needs, done, entry["left"])
         console().print(table)
         return
-    wanted = [specs.spec(n) for name in names for n in (specs.OFFLINE if name == "all" else (name,))]
+    wanted = specs.chosen(names)
     for spec in wanted:
         if spec.kind == "grid" and not spec.runs:
             raise errors.InvalidValue(f"Spec {spec.name} has no runs. Give it a [[grid]] with data and learner.")

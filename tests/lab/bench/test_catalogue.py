@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reticent import errors
+from reticent.lab.baselines.sequential import Desai, Naive
 from reticent.lab.bench import catalogue, specs, tables
 from reticent.lab.bench.catalogue import ENTRIES, Entry, learner_of, of_the_paper
 from reticent.lab.bench.estimates import Estimates
@@ -29,7 +30,7 @@ def test_every_entry_makes_learners(entry, fields):
     assert hasattr(learner_of(a_run(learner=entry.name, **fields), 100, untuned), "learn_task")
 
 
-def test_only_the_papers_peft_is_tuned():
+def test_the_papers_peft_and_its_baselines_are_tuned():
     tuned: list[PeftEnsemble] = []
 
     def tune(learner: PeftEnsemble) -> PeftEnsemble:
@@ -37,8 +38,11 @@ def test_only_the_papers_peft_is_tuned():
         return replace(learner, clip_norm=0.123)
 
     made = {name: learner_of(a_run(learner=name), 100, tune) for name in catalogue.names()}
-    assert tuned == [PeftEnsemble.paper(adapter=tuned[0].adapter, task_size=100)]
-    assert made["peft-paper"] == replace(tuned[0], clip_norm=0.123)
+    assert tuned == [PeftEnsemble.paper(adapter=tuned[0].adapter, task_size=100)] * 4
+    found = replace(tuned[0], clip_norm=0.123)
+    assert made["peft-paper"] == made["noncl-paper"] == found
+    assert made["naive-paper"] == Naive(found)
+    assert made["desai-paper"] == Desai(replace(found, task_size=90), a_run().tasks)
 
 
 def test_ours_is_compared_with_the_papers_mode_of_the_same_learner():

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from reticent import errors
-from reticent.lab.bench import specs
-from reticent.lab.bench.paper_numbers import paper_values
+from reticent.lab.bench import catalogue, specs
+from reticent.lab.bench.paper_numbers import TABLES, paper_values
 from reticent.lab.bench.specs import narrowed, read, spec
 from reticent.lab.data import datasets
 
@@ -206,3 +206,60 @@ def test_specs_without_end_are_refused_at_once(text, sentence):
     """A million seeds took half a minute to write down, before the first run."""
     with pytest.raises(errors.InvalidValue, match=sentence):
         specs.read("mine", text)
+
+
+# --- specs of parts
+
+
+def test_the_paper_is_all_of_it():
+    """Every number that the paper prints has a run of the paper's own method or baseline, in the part that shows it."""
+    parts = specs.chosen(["paper"])
+    assert {one.kind for one in parts} == set(specs.KINDS)
+    assert {table for one in parts for table in one.paper} == set(TABLES)
+    for part in parts:
+        made = {
+            (run.data, catalogue.entry(run.learner).family, run.adapter, run.epsilon, run.labels, run.ratio, run.share)
+            for run in part.runs
+            if catalogue.entry(run.learner).origin != catalogue.OURS
+        }
+        for value in (value for table in part.paper for value in paper_values(table)):
+            assert any(
+                value.data == data
+                and value.learner in (None, family)
+                and (value.adapter in (None, adapter) or family == "cosine")
+                and value.epsilon == epsilon
+                and value.labels in (None, labels)
+                and (value.ratio or 0.0) == ratio
+                and value.share in (None, share)
+                for data, family, adapter, epsilon, labels, ratio, share in made
+            ), (part.name, value.row)
+
+
+def test_the_paper_has_its_seeds():
+    def seeds(name: str, **fields: str) -> int:
+        return len({run.seed for run in spec(name).runs if all(getattr(run, k) == v for k, v in fields.items())})
+
+    assert seeds("paper-labels", learner="peft-paper") == 5
+    assert seeds("paper-domain-shift", data="split-imagenet-r") == 3
+    assert seeds("paper-domain-shift", data="five-datasets", learner="peft-paper") == 3  # each shows all orders
+    assert seeds("paper-domain-shift", data="five-datasets", learner="naive-paper") == 120
+
+
+def test_a_spec_of_parts_has_their_runs_once():
+    whole = spec("paper")
+    assert set(whole.runs) == {run for one in specs.chosen(["paper"]) for run in one.runs}
+    assert len(whole.runs) == len(set(whole.runs))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('parts = ["nothing"]', "expected parts to be one of"),
+        ('parts = ["paper"]', "no parts themselves"),
+        ('parts = ["drop"]\ndata = "clinc150"', "unknown key: data"),
+        ('parts = ["drop"]\n[[grid]]\ndata = "clinc150"', "unknown key: grid"),
+    ],
+)
+def test_parts_are_refused_in_one_sentence(text, sentence):
+    with pytest.raises(errors.InvalidValue, match=sentence):
+        read("mine", text)

@@ -86,17 +86,34 @@ def _peft(run: Run, size: int, tuned: Tuned) -> Learner:
     return _with_labels(run, _heads(run, size))
 
 
-def _peft_paper(run: Run, size: int, tuned: Tuned) -> Learner:
+def _tuned_heads(run: Run, size: int, tuned: Tuned) -> PeftEnsemble:
+    """Returns the paper's PEFT for a run, tuned as the paper tunes it; its baselines train with the same settings."""
     adapter = film if run.adapter == FILM else last_layer
-    return _with_labels(run, tuned(_private(run, PeftEnsemble.paper(adapter=adapter, task_size=size))))
+    return tuned(_private(run, PeftEnsemble.paper(adapter=adapter, task_size=size)))
+
+
+def _peft_paper(run: Run, size: int, tuned: Tuned) -> Learner:
+    return _with_labels(run, _tuned_heads(run, size, tuned))
 
 
 def _naive(run: Run, size: int, tuned: Tuned) -> Learner:
     return Naive(_heads(run, size))
 
 
+def _naive_paper(run: Run, size: int, tuned: Tuned) -> Learner:
+    return Naive(_tuned_heads(run, size, tuned))
+
+
 def _desai(run: Run, size: int, tuned: Tuned) -> Learner:
-    return Desai(replace(_heads(run, size), task_size=max(1, round(0.9 * size))), run.tasks, seed=run.seed)
+    return _with_buffer(run, _heads(run, size))
+
+
+def _desai_paper(run: Run, size: int, tuned: Tuned) -> Learner:
+    return _with_buffer(run, _tuned_heads(run, size, tuned))
+
+
+def _with_buffer(run: Run, peft: PeftEnsemble) -> Desai:
+    return Desai(replace(peft, task_size=max(1, round(0.9 * peft.task_size))), run.tasks, seed=run.seed)
 
 
 ENTRIES = (
@@ -138,6 +155,38 @@ ENTRIES = (
         title="Non-CL, all data at once",
         origin=BASELINE,
         make=_peft,
+        one_task=True,
+    ),
+    # the paper's baselines with its tuned settings: forty epochs, and trials before them
+    Entry(
+        name="naive-paper",
+        family="naive",
+        title="Naive",
+        origin=BASELINE,
+        make=_naive_paper,
+        seconds=90.0,
+        film_seconds=8_400.0,
+        film_passes=120,
+    ),
+    Entry(
+        name="desai-paper",
+        family="desai",
+        title="Desai et al.",
+        origin=BASELINE,
+        make=_desai_paper,
+        seconds=150.0,
+        film_seconds=12_000.0,
+        film_passes=160,  # the buffer's gradients beside its own
+    ),
+    Entry(
+        name="noncl-paper",
+        family="noncl",
+        title="Non-CL, all data at once",
+        origin=BASELINE,
+        make=_peft_paper,
+        seconds=90.0,
+        film_seconds=8_400.0,
+        film_passes=120,
         one_task=True,
     ),
 )

@@ -58,6 +58,7 @@ class Spec:
         columns: The axis across the table; the others go down.
         statistic: As the paper reports it: "median" (second worst and second best seed), "minmax" or "mean" (std).
         metrics: What is measured.
+        parts: Names of other specs that this one stands for; `chosen` gives these.
 
     Example:
         >>> spec("drop").kind
@@ -72,6 +73,7 @@ class Spec:
     columns: str = "labels"
     statistic: str = "median"
     metrics: tuple[str, ...] = ("accuracy",)
+    parts: tuple[str, ...] = ()
 
 
 def names() -> tuple[str, ...]:
@@ -92,6 +94,16 @@ def spec(name: str) -> Spec:
             f"No spec is called {name}. There are {', '.join(names())}, or a path of a .toml file."
         )
     return read(name, (resources.files("reticent.lab.bench") / "specs" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def chosen(names: Iterable[str]) -> list[Spec]:
+    """Reads specs by their names or paths; `all` and a spec of parts stand for several.
+
+    >>> [spec.name for spec in chosen(["quick", "paper"])][:4]
+    ['quick', 'attack', 'drop', 'paper-labels']
+    """
+    found = [spec(one) for name in names for one in (OFFLINE if name == "all" else (name,))]
+    return [one for each in found for one in (map(spec, each.parts) if each.parts else (each,))]
 
 
 def narrowed(spec: Spec, *, seeds: int | None = None, only: Sequence[str] = ()) -> Spec:
@@ -131,18 +143,16 @@ def read(name: str, text: str) -> Spec:
     if not isinstance(grids, list) or not all(isinstance(grid, dict) for grid in grids):
         raise errors.InvalidValue(f"Spec {name}: expected each grid to begin with [[grid]].")
     table = {key: stored.pop(key) for key in _TABLE_KEYS if key in stored}
-    chosen: dict[str, Any] = {
-        key: tuple(_values(value)) if key in ("paper", "metrics") else str(value) for key, value in table.items()
+    given: dict[str, Any] = {
+        key: tuple(_values(value)) if key in ("paper", "metrics", "parts") else str(value)
+        for key, value in table.items()
     }
-    grid = chosen.get("kind", "grid") == "grid"
-    _check(chosen.get("kind", "grid") in KINDS, name, "kind", KINDS)
+    grid = given.get("kind", "grid") == "grid" and "parts" not in given
+    _check(given.get("kind", "grid") in KINDS, name, "kind", KINDS)
     if not grid:
-        _refuse_unknown(name, stored)
-    made = Spec(
-        name=name,
-        **{"title": name, **chosen},
-        runs=_runs(name, [{**stored, **given} for given in grids]) if grid else (),
-    )
+        _refuse_unknown(name, [*stored, *(["grid"] if grids != [{}] else [])])
+    runs = _runs(name, [{**stored, **one} for one in grids]) if grid else _of_parts(name, given.get("parts", ()))
+    made = Spec(name=name, **{"title": name, **given}, runs=runs)
     _check(all(table in paper_numbers.TABLES for table in made.paper), name, "paper", paper_numbers.TABLES)
     _check(made.columns in COLUMNS, name, "columns", COLUMNS)
     _check(made.statistic in IN_WORDS, name, "statistic", tuple(IN_WORDS))
@@ -151,6 +161,15 @@ def read(name: str, text: str) -> Spec:
 
 
 _TABLE_KEYS = tuple(field.name for field in fields(Spec) if field.name not in ("name", "runs"))
+
+
+def _of_parts(name: str, parts: Iterable[str]) -> tuple[Run, ...]:
+    """Returns the runs of all parts, each once; of specs that come with the package, and are no parts themselves."""
+    for part in parts:
+        _check(part in names(), name, "parts", names())
+        if part == name or spec(part).parts:
+            raise errors.InvalidValue(f"Spec {name}: expected parts that have no parts themselves.")
+    return tuple(dict.fromkeys(run for part in parts for run in spec(part).runs))
 
 
 def _runs(name: str, grids: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:

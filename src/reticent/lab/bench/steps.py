@@ -13,24 +13,30 @@ from typing import Any
 import numpy as np
 
 from reticent.encoders import Encoder, film
+from reticent.gate import grid
+from reticent.gate.noise import NoiseSource
 from reticent.lab.bench import catalogue
 from reticent.lab.bench.run import FILM, Run
 from reticent.lab.bench.workspace import Workspace, encoder_of
 from reticent.lab.data.datasets import Data
+from reticent.released.optimizers import Adam
 from reticent.sensitive.gradients import AdapterGradients
 from reticent.sensitive.training import Engine
 
 _CLASSES = 10  # of the head; the encoder takes nearly all the time
 _TIMES = 3
+_EPOCHS, _STEPS_A_PASS = 40, 10  # of the paper's training, at a rate of a tenth
+_SOME = 1 << 20  # parameters
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one example costs in seconds.
+    """What one example costs in seconds, and one parameter of a head.
 
     Args:
         forward: To encode it.
         gradient: To train through the encoder with it.
+        update: To add noise to a parameter and move it, in one step: what a head of many thousand labels waits for.
 
     Example:
         >>> run = Run(data="split-cifar100", learner="peft", adapter="film")
@@ -42,20 +48,23 @@ class Step:
 
     forward: float
     gradient: float
+    update: float = 0.0
 
     def __str__(self) -> str:
         return f"{1_000 * self.forward:.1f} ms to encode an example, {1_000 * self.gradient:.1f} ms to train with it"
 
-    def seconds(self, run: Run, *, learned: int, tested: int) -> float:
+    def seconds(self, run: Run, *, learned: int, tested: int, head: int = 0) -> float:
         """Returns how long a run takes that trains through the encoder.
 
         Args:
             run: The run; how often it sees an example is in the catalogue of learners.
             learned: Examples to learn from.
             tested: Examples to test on: each task's adapter encodes them.
+            head: Parameters of a task's head.
         """
         passes = catalogue.entry(run.learner).film_passes
-        return learned * passes * self.gradient + tested * run.tasks * self.forward
+        steps = _STEPS_A_PASS * min(passes, _EPOCHS) * run.tasks
+        return learned * passes * self.gradient + tested * run.tasks * self.forward + steps * head * self.update
 
 
 def measured(encoder: Encoder) -> Step:
@@ -68,7 +77,13 @@ def measured(encoder: Encoder) -> Step:
     everyone = np.arange(rows)
     forward = _best(lambda: encoder([backend.probe] * rows))
     gradient = _best(lambda: list(gradients.blocks(gradients.start, everyone)))
-    return Step(forward / rows, gradient / rows)
+    return Step(forward / rows, gradient / rows, _best(_one_update) / _SOME)
+
+
+def _one_update() -> None:
+    """Draws noise for some parameters and moves them, as a step does with those of a head."""
+    noise = NoiseSource.seeded(0).rounded_gaussian(float(grid.SCALE), (_SOME,))
+    Adam(learning_rate=0.001).update(_SOME)(np.zeros(_SOME), noise / grid.SCALE)
 
 
 def expected(runs: Sequence[Run], place: Workspace) -> Iterator[tuple[Run, float, Step]]:
@@ -83,10 +98,17 @@ def expected(runs: Sequence[Run], place: Workspace) -> Iterator[tuple[Run, float
         with contextlib.suppress(Exception):  # its worker says what is wrong
             data: Data = place.load(run)
             name = data.encoder or ""
+            encoder = encoder_of(data, place.speed)
             if name not in steps:
-                steps[name] = measured(encoder_of(data, place.speed))
+                steps[name] = measured(encoder)
             learned, tested = (len(rows) for rows in data.rows(run.seed))
-            yield run, steps[name].seconds(run, learned=learned, tested=tested), steps[name]
+            head = len(set(data.labels.tolist())) * _times(run.labels) * (encoder.width + 1)
+            yield run, steps[name].seconds(run, learned=learned, tested=tested, head=head), steps[name]
+
+
+def _times(labels: str) -> int:
+    """Returns how many times the labels that occur a public label space has."""
+    return int(labels.removeprefix("public-").removesuffix("x")) if labels.startswith("public-") else 1
 
 
 def _best(call: Callable[[], Any]) -> float:
