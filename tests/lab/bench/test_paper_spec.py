@@ -105,19 +105,8 @@ def folder(tmp_path_factory):
 
 
 def test_a_table_of_the_paper_from_end_to_end(folder):
-    command = (
-        "-c",
-        "from reticent.cli import main; main()",
-        "bench",
-        "paper-aggregation",
-        "--data",
-        "data",
-        "--out",
-        "few",
-        "--seeds",
-        "1",
-    )
-    command = (*command, "--only", "split-cifar100", "--workers", "1")
+    words = "bench paper-aggregation --data data --out few --seeds 1 --only split-cifar100 --workers 1"
+    command = ("-c", "from reticent.cli import main; main()", *words.split())
     said = run(folder, *command)
     assert "ms to train with it" in said  # an estimate from a measured step
     assert "2 run(s), 0 failed" in said
