@@ -66,7 +66,7 @@ def test_arrays_have_the_cells_of_their_lists(array):
     assert column.codes.dtype == np.int64
     sent = pickle.loads(pickle.dumps(column))  # noqa: S301
     assert sent.cells() == array.tolist()
-    assert repr(column.entries) == "Distinct(<sensitive>)"
+    assert repr(column.entries) == "Entries(<sensitive>)"
 
 
 @pytest.mark.parametrize("far", [False, True])

@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from reticent import errors
 from reticent.numerics.coded import Coded
-from reticent.readers import Columns, Examples, limits, open_source, parquet_cells, read, sources
+from reticent.readers import Columns, Examples, limits, open_source, parquet_cells, parquet_files, read, sources
 
 ROWS, WIDTH = 1000, 3
 NAMES = tuple(f"f{i}" for i in range(WIDTH))
@@ -284,6 +284,26 @@ def test_numbers_of_any_type_are_features(tmp_path, kind, listed):
     assert features_of(tmp_path, column.slice(2)).dtype == found.dtype
 
 
+@pytest.mark.parametrize(("rows", "width"), [(7, 1), (7, 2), (1, 3), (40, 16)])
+def test_rows_of_columns_are_not_overwritten_by_the_next_batch(tmp_path, monkeypatch, rows, width):
+    """Memory is used again for each batch: of one row or one column too, what was given before must stay as it was."""
+    monkeypatch.setattr(parquet_files, "BATCH", 4 * width)  # one row in a batch
+    x = np.random.default_rng(1).normal(size=(rows, width)).astype(np.float32)
+    table = pa.table({f"f{i}": x[:, i] for i in range(width)})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    columns = Columns(features=tuple(table.column_names))
+    found = [batch.inputs for batch in open_source(tmp_path / "x.parquet", columns)]
+    assert len(found) == rows
+    assert np.array_equal(np.concatenate(found), x)
+    memory = parquet_cells.SideBySide()
+    whole, first, rest = (memory.rows([*x[part].T]) for part in (slice(None), slice(0, 1), slice(rows // 2, None)))
+    assert np.array_equal(whole, x)
+    assert np.array_equal(first, x[:1])
+    assert np.array_equal(rest, x[rows // 2 :])
+    assert whole.flags.c_contiguous
+    assert repr(memory) == "SideBySide(<sensitive>)"
+
+
 def test_decimals_and_truth_values_are_features_as_python_rounds_them(tmp_path):
     cells = [Decimal("0.1"), Decimal("12345678901234567.891"), None, Decimal("-0.3")]
     found = features_of(tmp_path, pa.array(cells, pa.decimal128(30, 10)))
@@ -302,7 +322,9 @@ def test_a_column_of_embeddings_is_features(tmp_path):
     assert found.dtype == np.float32
     assert source.width == 2
     sliced = pa.record_batch({"x": column}).slice(2)
-    np.testing.assert_array_equal(parquet_cells._features(sliced, ["x"]), [[np.nan, 4], [5, 6]])
+    np.testing.assert_array_equal(
+        parquet_cells._features(sliced, ["x"], parquet_cells.SideBySide()), [[np.nan, 4], [5, 6]]
+    )
 
 
 @pytest.mark.parametrize(

@@ -20,23 +20,23 @@ _LARGEST = (1 << 63) - 1
 _MANY = 1 << 16  # cells from which on pyarrow, where it is installed, is worth its call: three times as fast
 
 
-class Distinct(Sequence[object]):
-    """Sensitive: entries of which no two are equal; they become Python objects when the first of them is asked for.
+class Entries(Sequence[object]):
+    """Sensitive: entries that become Python objects when the first of them is asked for.
 
     A million ids of which nothing but the codes is used never do.
 
     Args:
         size: How many there are.
         make: Returns them as Python objects.
-        whole: Whether all of them are whole numbers.
+        distinct_numbers: Whether they are whole numbers, of which no two are equal.
     """
 
-    def __init__(self, size: int, make: Callable[[], list[object]], *, whole: bool) -> None:
-        self._size, self._make, self.whole = size, make, whole
+    def __init__(self, size: int, make: Callable[[], list[object]], *, distinct_numbers: bool = False) -> None:
+        self._size, self._make, self.distinct_numbers = size, make, distinct_numbers
         self._made: list[object] | None = None
 
     def __repr__(self) -> str:
-        return "Distinct(<sensitive>)"
+        return "Entries(<sensitive>)"
 
     def __len__(self) -> int:
         return self._size
@@ -196,7 +196,7 @@ def _of_whole_numbers(column: npt.NDArray[Any]) -> Coded | None:
         codes, found = (np.cumsum(there) - 1)[shifted], np.flatnonzero(there) + least
     else:
         found, codes = _hashed(numbers) or np.unique(numbers, return_inverse=True)
-    return Coded(codes, Distinct(len(found), found.tolist, whole=True))
+    return Coded(codes, Entries(len(found), found.tolist, distinct_numbers=True))
 
 
 def _of_texts(column: npt.NDArray[Any]) -> Coded | None:
@@ -207,7 +207,7 @@ def _of_texts(column: npt.NDArray[Any]) -> Coded | None:
     found = _hashed(np.ascontiguousarray(column, kind))
     if found is None or (kind.kind == "U" and found[0].view(np.uint32).max() > sys.maxunicode):
         return None  # a letter beyond Unicode: that cell alone is missing
-    return Coded(found[1], Distinct(len(found[0]), found[0].tolist, whole=False))
+    return Coded(found[1], Entries(len(found[0]), found[0].tolist))
 
 
 def _hashed(column: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]] | None:

@@ -9,22 +9,56 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from reticent.numerics.coded import Coded
+from reticent.numerics.coded import Coded, Entries
 from reticent.readers import parquet_types
 from reticent.readers.examples import Columns, Examples
 from reticent.readers.limits import LONGEST_CELL
 from reticent.readers.sources import named
 
+_LINE = 64  # bytes of a cache line
 
-def examples_of(batch: Any, columns: Columns, folder: Path) -> Examples:
-    """Returns the examples of a record batch; paths of images start at the folder."""
+
+class SideBySide:
+    """Sensitive: memory in which columns lie side by side before they become rows, used again for each batch of a pass.
+
+    New memory for each batch would take as long as all the copying. An odd number of cache lines lies between the
+    beginnings of two columns: cells of one row would else push each other out of the cache.
+    """
+
+    def __init__(self) -> None:
+        self._memory: npt.NDArray[Any] = np.empty((0, 0), np.float32)
+
+    def __repr__(self) -> str:
+        return "SideBySide(<sensitive>)"
+
+    def rows(self, columns: Sequence[npt.NDArray[np.floating]]) -> npt.NDArray[np.floating]:
+        """Returns columns of one length as rows, of the smallest type that holds all of them."""
+        kind, size = np.result_type(*{column.dtype for column in columns}), len(columns[0])
+        held = self._memory
+        if held.dtype != kind or held.shape[0] != len(columns) or held.shape[1] < size:
+            lines = -(-size * kind.itemsize // _LINE) | 1
+            self._memory = held = np.empty((len(columns), lines * _LINE // kind.itemsize), kind)
+        for cells, column in zip(held, columns, strict=True):
+            cells[:size] = column
+        return held[:, :size].T.copy(order="C")  # always a copy: the next batch overwrites it
+
+
+def examples_of(batch: Any, columns: Columns, folder: Path, memory: SideBySide) -> Examples:
+    """Returns the examples of a record batch.
+
+    Args:
+        batch: Of pyarrow.
+        columns: Which columns are what.
+        folder: Where paths of images start.
+        memory: Of this pass.
+    """
     if columns.text:
         inputs: Any = coded(batch[columns.text]).cells()
     elif columns.image:
         names = coded(batch[columns.image])
         inputs = names.mapped(lambda name: None if name is None else folder / str(name)).cells()
     else:
-        inputs = _features(batch, columns.features)
+        inputs = _features(batch, columns.features, memory)
     return Examples(
         inputs,
         coded(batch[columns.label]) if columns.label else None,
@@ -61,17 +95,18 @@ def coded(column: Any) -> Coded:
     return Coded(codes, entries) if plain else Coded(_without(codes, entries), entries)
 
 
-def _objects(column: Any) -> tuple[list[object], bool]:
-    """Returns cells as Python objects, and whether none is missing; at once where all can be read, else one by one."""
+def _objects(column: Any) -> tuple[Sequence[object], bool]:
+    """Returns cells as Python objects, and whether none is missing; later where all can be read, else one by one."""
     from pyarrow import compute, types
 
     whole = column.null_count == 0
     if whole and types.is_integer(column.type):
-        return column.to_numpy().tolist(), True
+        return Entries(len(column), column.to_numpy().tolist), True
     with suppress(Exception):  # pyarrow does not say what it raises for a text that is not UTF-8
         longest = compute.max(compute.binary_length(column)).as_py() if parquet_types.is_text(column.type) else None
         if whole and longest is not None and longest <= LONGEST_CELL:
-            return column.to_numpy(zero_copy_only=False).tolist(), True
+            column.validate(full=True)
+            return Entries(len(column), lambda: column.to_numpy(zero_copy_only=False).tolist()), True
     return [_value(cell) for cell in column], False
 
 
@@ -92,7 +127,7 @@ def _value(cell: Any) -> object:
     return value
 
 
-def _features(batch: Any, names: Sequence[str]) -> npt.NDArray[np.floating]:
+def _features(batch: Any, names: Sequence[str], memory: SideBySide) -> npt.NDArray[np.floating]:
     """Returns numbers of shape (rows, features), NaN where one is missing; as float32 where that holds all of them."""
     size = parquet_types.list_size(batch[names[0]].type)
     if size:
@@ -102,11 +137,7 @@ def _features(batch: Any, names: Sequence[str]) -> npt.NDArray[np.floating]:
         if lists.null_count:
             rows = np.where(np.asarray(lists.is_valid())[:, None], rows, np.nan).astype(rows.dtype)
         return rows
-    columns = [_numbers(batch[name]) for name in names]
-    found = np.empty((len(names), batch.num_rows), np.result_type(*(column.dtype for column in columns)))
-    for row, column in zip(found, columns, strict=True):
-        row[:] = column
-    return named(np.ascontiguousarray(found.T), names)
+    return named(memory.rows([_numbers(batch[name]) for name in names]), names)
 
 
 def _numbers(column: Any) -> npt.NDArray[np.floating]:
@@ -114,9 +145,13 @@ def _numbers(column: Any) -> npt.NDArray[np.floating]:
     import pyarrow
     from pyarrow import types
 
-    if hasattr(column, "dictionary"):
-        column = column.dictionary_decode()
     kind = column.type
+    small = types.is_float32(kind) or types.is_float16(kind)
+    if small or types.is_float64(kind):
+        floats: npt.NDArray[np.floating] = column.to_numpy(zero_copy_only=False)
+        return floats.astype(np.float32 if small else np.float64, copy=False)
+    if hasattr(column, "dictionary"):
+        return _numbers(column.dictionary_decode())
     if types.is_null(kind):
         return np.full(len(column), np.nan, np.float32)
     if types.is_decimal(kind):  # exactly rounded, as Python does it
@@ -124,6 +159,4 @@ def _numbers(column: Any) -> npt.NDArray[np.floating]:
         return np.array([*(float(cell) for cell in cast(list[Decimal], found.entries)), np.nan])[found.codes]
     if types.is_boolean(kind):
         column = column.cast(pyarrow.int8())
-    small = types.is_float32(kind) or types.is_float16(kind)
-    array: npt.NDArray[np.floating] = column.to_numpy(zero_copy_only=False)
-    return array.astype(np.float32 if small else np.float64, copy=False)
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)

@@ -113,19 +113,22 @@ class ParquetSource:
             raise errors.InvalidValue(_unreadable(self.path)) from None
 
     def _examples(self) -> Iterator[Examples]:
+        memory = parquet_cells.SideBySide()
         for batch in self._batches(list(self.columns.wanted)):
-            yield parquet_cells.examples_of(batch, self.columns, self.path.parent)
+            yield parquet_cells.examples_of(batch, self.columns, self.path.parent, memory)
 
     def _batches(self, wanted: list[str]) -> Iterator[Any]:
         """Reads record batches; one that is empty where there is no other, because it has a schema."""
-        found = False
+        import pyarrow
+
+        found, threads = False, pyarrow.cpu_count() > 1  # to hand columns to a single thread takes longer than to read
         with self._opened() as file:
             if kinds_of(file.schema_arrow, self.columns) != self.kinds:
                 raise errors.InvalidValue(f"{self.path.name} has another schema than when it was opened.")
             groups = range(file.metadata.num_row_groups) if self.groups is None else self.groups
             for group in groups:
                 rows = self._rows_at_once(file.metadata.row_group(group))
-                for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=wanted):
+                for batch in file.iter_batches(rows, row_groups=[group], columns=wanted, use_threads=threads):
                     yield batch
                     found = True
             if not found:
@@ -134,7 +137,8 @@ class ParquetSource:
     def _rows_at_once(self, group: Any) -> int:
         """Returns how many rows make a batch: by their features, unless the group says that the rest is larger."""
         row = group.total_byte_size // max(group.num_rows, 1)
-        features = sum(parquet_types.feature_bytes(dict(self.kinds)[name]) for name in self.columns.features)
+        kinds = dict(self.kinds)
+        features = sum(parquet_types.feature_bytes(kinds[name]) for name in self.columns.features)
         return min(max(BATCH // max(features if row < _REST * features else row, 1), 1), _MOST)
 
 

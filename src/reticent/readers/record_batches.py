@@ -125,12 +125,13 @@ class Batches:
         return [self]
 
     def _examples(self) -> Iterator[Examples]:
+        memory = parquet_cells.SideBySide()
         size = max(1, BATCH // max(_ROW, 4 * (self.width or 0)))
         for batch in self._given():
             if parquet_files.kinds_of(batch.schema, self.columns) != self._kinds:
                 raise errors.InvalidValue("Expected record batches of one schema.")
             for start in range(0, max(1, batch.num_rows), size):
-                yield parquet_cells.examples_of(batch.slice(start, size), self.columns, Path())
+                yield parquet_cells.examples_of(batch.slice(start, size), self.columns, Path(), memory)
 
     def _given(self) -> Iterable[Any]:
         given: Iterable[Any] = self._batches.to_batches() if hasattr(self._batches, "to_batches") else self._batches

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.labels import canonical
-from reticent.numerics.coded import Coded, Distinct
+from reticent.numerics.coded import Coded, Entries
 
 Ids = Iterable[Coded]
 Mask = npt.NDArray[np.bool_]
@@ -81,7 +81,7 @@ class Counters:
         keys = entries if _are_keys(entries) else list(map(_key, entries))
         alone = self._of is None and keys is entries and not len(self)
         # columns that were joined have an entry for each of them
-        if alone and (isinstance(entries, Distinct) or len(set(keys)) == len(keys)):
+        if alone and (_are_distinct_numbers(entries) or len(set(keys)) == len(keys)):
             self._first = entries
             return np.arange(len(entries))
         if self._first:
@@ -188,9 +188,13 @@ class Marks:
         return np.flatnonzero(self.mask(start, stop))
 
 
+def _are_distinct_numbers(entries: Sequence[object]) -> bool:
+    return isinstance(entries, Entries) and entries.distinct_numbers
+
+
 def _are_keys(entries: Sequence[object]) -> bool:
     """Returns whether distinct entries are distinct persons as they are: all of them usual texts, or small numbers."""
-    if isinstance(entries, Distinct) and entries.whole:
+    if _are_distinct_numbers(entries):
         return True
     kinds = set(map(type, entries))
     if kinds == {str}:

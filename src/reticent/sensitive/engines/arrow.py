@@ -130,11 +130,12 @@ class _InPlace:
         yield _batch(found)
 
     def _examples(self, batches: Batches) -> Iterator[Examples]:
-        from reticent.readers.parquet_cells import coded, examples_of
+        from reticent.readers.parquet_cells import SideBySide, coded, examples_of
 
+        memory = SideBySide()
         for batch in batches:
             if self.width is None:
-                yield examples_of(batch, self.columns, Path())
+                yield examples_of(batch, self.columns, Path(), memory)
             else:
                 (name,) = self.columns.features
                 yield Examples(_rows(batch[name], self.width), coded(batch[self.columns.label]), None)
