@@ -29,6 +29,7 @@ from reticent.gate.noise import NoiseSource
 ROUNDS = 3
 SHARDS = 12
 LABELS = ("cardiology", "neurology", "surgery")
+ENCODER = rt.encoders.minilm()  # that of all tasks of a stream: each worker loads it once
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -51,7 +52,7 @@ def write(folder: Path, texts: int) -> Path:
 def learned(folder: Path, engine: rt.engines.Engine) -> dict[str, bytes]:
     """Learns the shards as one task, with seeded noise, and returns what is released."""
     model = rt.ContinualClassifier(
-        encoder=rt.encoders.minilm(),
+        encoder=ENCODER,
         labels=rt.PublicLabels(LABELS),
         budget=rt.Budget(epsilon=1.0, delta=1e-5),
         noise=NoiseSource.seeded(0),

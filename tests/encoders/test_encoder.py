@@ -75,6 +75,22 @@ def test_a_used_encoder_can_be_pickled_without_its_weights(minilm):
     np.testing.assert_array_equal(pickle.loads(blob)(["a text"]), minilm(["a text"]))  # noqa: S301
 
 
+def test_an_encoder_that_is_sent_again_is_loaded_once():
+    """A worker of a cluster gets it with every task; another one, also of the same name, is loaded."""
+    first, second = (encoders.Encoder(name="mine", load=load_ones, fingerprint=str) for _ in range(2))
+    sent = [pickle.dumps(encoder) for encoder in (first, first, second, first)]
+    a, again, other, later = (pickle.loads(blob) for blob in sent)  # noqa: S301
+    assert a.backend is again.backend
+    assert other is not a
+    assert later is not a  # the last one alone is kept
+    assert [len(encoder([1])) for encoder in (a, other, later)] == [1, 1, 1]
+    assert pickle.loads(pickle.dumps(dataclasses.replace(first, name="new"))).name == "new"  # noqa: S301
+
+
+def load_ones():
+    return encoders.wrap(lambda batch: np.ones((len(batch), 2)), width=2, name="mine", probe="public").backend
+
+
 @needs_minilm
 @needs_lite0
 def test_digests_tell_encoders_apart(minilm, lite0):

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -73,6 +74,8 @@ class Encoder:
       - It keeps nothing of what it encodes: neither calls nor predictions read or write the cache.
                                                                               test_calling_an_encoder_keeps_nothing
       - Its representation holds public settings only.                                test_encoders_are_frozen_values
+      - It is pickled without its weights, and a process that gets it again does not load them again.
+                                 test_an_encoder_that_is_sent_again_is_loaded_once
 
     Attributes:
         name: What it is called in a manifest.
@@ -200,8 +203,13 @@ class Encoder:
     def __deepcopy__(self, memo: object) -> "Encoder":
         return self
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "backend"}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _once_more, (self._identity, {name: value for name, value in vars(self).items() if name != "backend"})
+
+    @cached_property
+    def _identity(self) -> str:
+        """Tells this encoder apart from all others, also in processes that it is sent to."""
+        return uuid.uuid4().hex
 
     def _sequence(self, inputs: Any) -> Sequence[object]:
         whole = isinstance(inputs, str | bytes | dict | set | frozenset) or getattr(inputs, "ndim", 1) == 0
@@ -237,6 +245,23 @@ class Encoder:
         if len(batch) == 1:
             return np.full((1, self.width), np.nan, dtype=np.float32)
         return np.concatenate([self._forward([item], rows) for item in batch])
+
+
+_last: dict[str, Encoder] = {}  # the encoder that this process was sent last, with its model
+
+
+def _once_more(identity: str, state: dict[str, Any]) -> Encoder:
+    """Returns an encoder that was sent to this process; one that is sent again has its model already.
+
+    It is frozen, so it is what it was. A worker of a cluster gets one with the work of each task, and loading takes
+    seconds. Only the last is kept, since models are large.
+    """
+    if identity not in _last:
+        _last.clear()
+        made = Encoder.__new__(Encoder)
+        vars(made).update(state)
+        _last[identity] = made
+    return _last[identity]
 
 
 def sha256(*parts: bytes) -> str:

@@ -152,8 +152,9 @@ def _memory(tasks: int) -> str:
 
 
 def _leak() -> list[label_attack.Result]:
-    results = label_attack.attack_labels(BUDGET, trials=4_000, trainings=100)
-    return [results[0], *(r for r in results if r.remedy and r.game == label_attack.ALONE)]
+    leak = next(label_attack.attack_classifiers(BUDGET, trainings=100))
+    remedies = label_attack.attack_remedies(BUDGET, trials=4_000)
+    return [leak, *(result for result in remedies if result.game == label_attack.ALONE)]
 
 
 def _hospital() -> Hospital:

@@ -101,7 +101,18 @@ def attack_labels(budget: Budget, *, trials: int = 10_000, trainings: int = 200)
         (1.0, True)
     """
     events.refuse_zero_delta(budget.delta)
-    return [*_against_classifiers(budget, trainings), *_against_remedies(budget, trials)]
+    return [*attack_classifiers(budget, trainings), *attack_remedies(budget, trials)]
+
+
+def attack_classifiers(budget: Budget, trainings: int) -> Iterator[Result]:
+    """Plays the game against each classifier that reads its labels off the data; the first is ours, misused.
+
+    Args:
+        budget: Of the private ones.
+        trainings: Games against each; every game trains one.
+    """
+    for name, make in _classifiers(budget):
+        yield _against_classifier(budget, name, make, trainings)
 
 
 def accuracy_curve(delta: float, *, trials: int = 10_000, trainings: int = 100) -> list[Result]:
@@ -116,7 +127,7 @@ def accuracy_curve(delta: float, *, trials: int = 10_000, trainings: int = 100) 
     for epsilon in CURVE:
         budget = Budget(epsilon=epsilon, delta=delta)
         played.append(_against_classifier(budget, FROM_DATA, functools.partial(LabelsFromData, budget), trainings))
-        played += [result for result in _against_remedies(budget, trials) if result.game == WORST]
+        played += [result for result in attack_remedies(budget, trials) if result.game == WORST]
     return played
 
 
@@ -133,11 +144,6 @@ class LabelsFromData:
         """Learns private weights; `classes_` is the side-channel."""
         leaking = PublicLabels(sorted(set(labels)))
         return ContinualClassifier(labels=leaking, budget=self._budget).fit(features, labels)
-
-
-def _against_classifiers(budget: Budget, trainings: int) -> Iterator[Result]:
-    for name, make in _classifiers(budget):
-        yield _against_classifier(budget, name, make, trainings)
 
 
 def _against_classifier(budget: Budget, name: str, make: Callable[[], Any], trainings: int) -> Result:
@@ -185,7 +191,13 @@ def _play_trainings(make: Callable[[], Any], trainings: int) -> int:
 # --- remedies: one label per game, so that one release plays all games at once
 
 
-def _against_remedies(budget: Budget, trials: int) -> Iterator[Result]:
+def attack_remedies(budget: Budget, trials: int) -> Iterator[Result]:
+    """Plays the game against each remedy: as the only one with a label, and in the class that gives most away.
+
+    Args:
+        budget: What each may spend in one task.
+        trials: Games against each.
+    """
     rng = NoiseSource.from_os()
     draw = np.random.default_rng()
     for name, kind in planning.BY_SHARE.items():

@@ -35,7 +35,7 @@ def _attack() -> dict[str, Any]:
     """Figure 1: classifiers that leak, and every remedy at several epsilon."""
     curve = label_attack.accuracy_curve(1e-5)
     played = {(result.target, result.epsilon) for result in curve}
-    leaks = [result for result in label_attack.attack_labels(Budget(epsilon=1.0, delta=1e-5)) if not result.remedy]
+    leaks = label_attack.attack_classifiers(Budget(epsilon=1.0, delta=1e-5), trainings=200)
     games = [result for result in leaks if (result.target, result.epsilon) not in played]
     limits = [[epsilon, accuracy_bound(epsilon, 1e-5)] for epsilon in label_attack.CURVE]
     return {"points": [result.json() for result in [*games, *curve]], "bounds": limits}

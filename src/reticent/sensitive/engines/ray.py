@@ -157,7 +157,7 @@ class _Failed:
     """What a worker returns in place of an exception, whose text and frames would hold values of rows."""
 
 
-_held: dict[str, Any] = {}  # in a worker: the work of the last order, so that an encoder is loaded once
+_held: dict[str, Any] = {}  # in a worker: the work of the last order; the encoder of the last one stays loaded
 
 
 def _worked(order: _Order, part: Any) -> Any:
