@@ -175,3 +175,17 @@ def test_the_default_encoder_takes_a_batch_size():
     assert encoder.backend.rows(prepared(encoder.backend, "a text")) == 4
     assert encoder.digest == encoders.minilm().digest
     assert_depends_on_the_example_alone(encoder, texts(6, longest=8), alone=1, sizes=(3,))
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_half_precision_by_itself_follows_the_processor(tiny_bert, monkeypatch, has):
+
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": has, "cpu_name": "bf16"}, raising=False)
+    plain, half, auto = (encoders.hf(tiny_bert, bf16=bf16)(["a public text"]) for bf16 in (False, True, "auto"))
+    assert not np.array_equal(plain, half)
+    np.testing.assert_array_equal(auto, half if has else plain)
+
+
+def test_what_is_no_setting_of_half_precision_is_refused():
+    with pytest.raises(errors.InvalidValue, match=r'^Expected bf16 to be True, False or "auto"\.$'):
+        Speed(bf16="always")

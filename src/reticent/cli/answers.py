@@ -17,6 +17,7 @@ from reticent.cli.options import (
     BatchSize,
     Device,
     Features,
+    HalfPrecision,
     Image,
     Label,
     LearnerAgain,
@@ -68,6 +69,7 @@ def predict(
     learner: LearnerAgain = None,
     device: Device = None,
     batch_size: BatchSize = None,
+    bf16: HalfPrecision = False,
     as_json: AsJson = False,
 ) -> None:
     """Predict labels from releases alone: one row for each example, in their order; what cannot be read is UNKNOWN.
@@ -97,7 +99,7 @@ def predict(
     _refuse_own_columns(columns.keep, k)
     if output is not None and output != row_files.STANDARD_OUTPUT:
         _refuse_input(output, source, shards=bool(columns.inputs))
-    classifier = loaded(model, encoder, learner, device=device, batch_size=batch_size)
+    classifier = loaded(model, encoder, learner, device=device, batch_size=batch_size, bf16=bf16)
     opened = open_source(source, columns, labelled=False)
     facts: dict[str, list[Any]] = {}
     written = ""
@@ -160,6 +162,7 @@ def evaluate(
     learner: LearnerAgain = None,
     device: Device = None,
     batch_size: BatchSize = None,
+    bf16: HalfPrecision = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure accuracy: exactly on public test data, or with noise on private data.
@@ -185,7 +188,7 @@ def evaluate(
         refuse_own(by_label)
         row_files.check_ending(by_label)
     task = "" if public else f"evaluation {task_name(source, name)}"
-    classifier = loaded(model, encoder, learner, device=device, batch_size=batch_size)
+    classifier = loaded(model, encoder, learner, device=device, batch_size=batch_size, bf16=bf16)
     if not public:
         person = person_options.said(person, each_row_is_a_person, classifier.directory.settings)
     examples = labelled(source, text=text, image=image, features=features, label=label, person=person)

@@ -21,6 +21,7 @@ from reticent.cli.options import (
     Delta,
     Device,
     Epsilon,
+    HalfPrecision,
     Plot,
     console,
     fail_if,
@@ -180,6 +181,7 @@ def bench(
     address: Address = None,
     device: Device = None,
     batch_size: BatchSize = None,
+    bf16: HalfPrecision = False,
     seeds: Annotated[int | None, typer.Option(help="Only the first so many seeds of each spec.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only runs with this data set, learner or adapter.")] = None,
     page: Annotated[Path | None, typer.Option(help="Also write all tables as one Markdown page.")] = None,
@@ -227,7 +229,7 @@ def bench(
         raise errors.InvalidValue(f"Expected --page in an existing folder, got {page}.")
     if tables_only:
         Folder(out).check()
-    speed = Speed(device=device or "cpu", batch_size=batch_size)
+    speed = Speed(device=device or "cpu", batch_size=batch_size, bf16="auto" if bf16 else False)
     outcome = runner.run(
         [] if tables_only else chosen,
         data=data,

@@ -59,6 +59,7 @@ def loaded(
     *,
     device: str | None = None,
     batch_size: int | None = None,
+    bf16: bool = False,
 ) -> Any:
     """Loads a model; code and weights that are not stored are named again by the user.
 
@@ -69,17 +70,21 @@ def loaded(
         vault: Where it is, if it was moved.
         device: Where the encoder computes; None leaves it as it is.
         batch_size: Rows of its batches; None leaves it as it is.
+        bf16: Whether it computes in half precision where that is faster.
     """
     from reticent.loading import load
 
     own = None if learner is None else learner_of(learner)
     model = load(folder, encoder=None if encoder is None else encoder_of(encoder), learner=own, vault=vault)
-    if device is not None or batch_size is not None:
+    if device is not None or batch_size is not None or bf16:
         from reticent.encoders import Encoder, Speed
 
         if not isinstance(model.encoder, Encoder):
-            raise errors.InvalidValue("Expected --device and --batch-size with an encoder; this model reads features.")
-        model.encoder = replace(model.encoder, speed=Speed(device=device or "cpu", batch_size=batch_size))
+            raise errors.InvalidValue(
+                "Expected --device, --batch-size and --bf16 with an encoder; this model reads features."
+            )
+        speed = Speed(device=device or "cpu", batch_size=batch_size, bf16="auto" if bf16 else False)
+        model.encoder = replace(model.encoder, speed=speed)
     return model
 
 

@@ -18,6 +18,7 @@ from reticent.cli.options import (
     Device,
     Epsilon,
     Features,
+    HalfPrecision,
     Horizon,
     Image,
     Label,
@@ -147,6 +148,7 @@ def learn(
     learner: LearnerAgain = None,
     device: Device = None,
     batch_size: BatchSize = None,
+    bf16: HalfPrecision = False,
     engine: Annotated[
         str | None, typer.Option(help="ray: the machines of a Ray cluster encode and add up; the release is the same.")
     ] = None,
@@ -164,7 +166,7 @@ def learn(
     Example: `reticent learn march.parquet --model model/ --person patient --text note --label code`
     """
     task, cluster = task_name(source, name), cluster_of(engine, address)
-    classifier = loaded(model, encoder, learner, vault, device=device, batch_size=batch_size)
+    classifier = loaded(model, encoder, learner, vault, device=device, batch_size=batch_size, bf16=bf16)
     classifier.engine = cluster
     person = person_options.said(person, each_row_is_a_person, classifier.directory.settings)
     examples = labelled_source(source, text=text, image=image, features=features, label=label, person=person)

@@ -32,6 +32,9 @@ Again = Annotated[
 ]
 Device = Annotated[str | None, typer.Option(help="Where the encoder computes: auto, cpu, cuda or mps; cpu by default.")]
 BatchSize = Annotated[int | None, typer.Option(help="Rows of a batch of short inputs to the encoder; 16 by default.")]
+HalfPrecision = Annotated[
+    bool, typer.Option("--bf16", help="The encoder computes in bfloat16, where the device has instructions for it.")
+]
 LearnerAgain = Annotated[
     str | None,
     typer.Option(help="As given to init, where it is not stored: your own as module:object (runs its code)."),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ EXTRA = "reticent[torch]"
 NO_MEMORY = "The machine has too little memory for one batch of this model."
 _DEVICES = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?")
 _USUAL = 16  # rows of a batch of short examples, where nobody says otherwise
+Bf16 = bool | Literal["auto"]
 _ALIKE = 0.99  # cosine of features in half and in full precision
 
 
@@ -38,7 +39,8 @@ class Speed:
         batch_size: Rows of a batch of short examples, always; longer ones have fewer. By default 16. Models that are
             not known to treat rows one by one get one row whatever it says.
         bf16: Compute in bfloat16 where torch holds that to be safe; weights stay as they are. Refused where features of
-            a public example change by more than a little.
+            a public example change by more than a little. "auto": where the device has instructions for it, else in
+            float32, which is faster there.
 
     Example:
         >>> Speed(device="gpu")
@@ -48,9 +50,11 @@ class Speed:
 
     device: str = "cpu"
     batch_size: int | None = None
-    bf16: bool = False
+    bf16: Bf16 = False
 
     def __post_init__(self) -> None:
+        if self.bf16 not in (True, False, "auto"):
+            raise errors.InvalidValue('Expected bf16 to be True, False or "auto".')
         if not isinstance(self.device, str) or not _DEVICES.fullmatch(self.device):
             raise errors.InvalidValue("Expected a device out of auto, cpu, cuda, cuda:1, mps.")
         if self.batch_size is not None:
@@ -85,10 +89,24 @@ def placed(backend: "Backend", speed: Speed) -> "Backend":
     backend.module.to(device)
     if speed.batch_size is not None:
         backend = replace(backend, rows=partial(_rows, backend.rows, speed.batch_size))
-    if speed.bf16:
-        backend = _halved(backend, device.partition(":")[0])
+    kind = device.partition(":")[0]
+    if speed.bf16 is True or (speed.bf16 == "auto" and computes_in_bf16(kind)):
+        backend = _halved(backend, kind)
     _refuse_too_large(backend)
     return backend
+
+
+def computes_in_bf16(kind: str) -> bool:
+    """Returns whether a kind of device has instructions for bfloat16, as far as torch can tell.
+
+    >>> computes_in_bf16("mps")
+    False
+    """
+    torch = require("torch", extra=EXTRA)
+    if kind == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    told: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # older versions of torch cannot tell
+    return kind == "cpu" and any(there is True for name, there in told.items() if name.endswith("bf16"))
 
 
 def tensors(module: Any, item: Item) -> tuple[Any, ...]:

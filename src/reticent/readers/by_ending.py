@@ -91,9 +91,19 @@ class _Cells(list[object]):
 
 
 def _files(folder: Path) -> list[Path]:
-    """Returns shards of a table in a folder: what other programs hide or mark there is none."""
-    found = (entry for entry in folder.iterdir() if entry.suffix.lower() in _SHARDS and entry.is_file())
-    return sorted(entry for entry in found if not entry.name.startswith((".", "_")))
+    """Returns shards of a table in a folder: what other programs hide or mark there is none.
+
+    Refuses what is named like a shard and is no file, such as a link to nowhere: left out, a part of the data would
+    silently be missing from what is paid for.
+    """
+    found = (entry for entry in folder.iterdir() if entry.suffix.lower() in _SHARDS)
+    shards = sorted(entry for entry in found if not entry.name.startswith((".", "_")))
+    for shard in shards:
+        if not shard.is_file():
+            raise errors.InvalidValue(
+                f"Expected a file at {shard.name} in {folder.name}, got a folder or a link to nowhere. Nothing was read."
+            )
+    return shards
 
 
 def _shards(folder: Path, files: Sequence[Path], columns: Columns, labelled: bool) -> Source:
