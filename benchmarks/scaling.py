@@ -7,6 +7,11 @@ Parquet files, learns them by `reticent learn` and predicts by `reticent predict
 files are all in. Times are processor time of the verbs alone; memory is the most that the process holds while a verb
 runs, with everything that was imported. Points that the file holds already are not measured again, so a run that was
 stopped goes on. About five minutes on an idle machine.
+
+    python benchmarks/scaling.py benchmarks/scaling.json --only forecasts --page docs/scaling.md
+
+runs streams of other sizes than those that speeds were fitted to. What the model says of each is written into the file
+before it is run, and stays there.
 """
 
 from contests import machine, on_one_thread, processor_time
@@ -23,12 +28,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
-from multiprocessing.pool import Pool
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
 MEASURES = ("learn_s", "predict_s", "learn_mib", "predict_mib", "model_mib")
+FITTED = ("learn_s", "predict_s", "model_mib")
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
@@ -43,6 +48,15 @@ class Sizes:
     tasks: int = 1
     predicted: int = 20_000
     heads: bool = False
+    file: str = "parquet"
+
+    @property
+    def key(self) -> str:
+        """What the file of results calls it."""
+        named = asdict(self)
+        if self.file == "parquet":
+            del named["file"]
+        return json.dumps(named)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +104,18 @@ AXES = {
 }
 
 
+FORECASTS = (  # no size is one of those above, and several differ at once
+    Sizes(rows=1_500_000, width=64, labels=20, live_labels=20, predicted=300_000),
+    Sizes(rows=300_000, width=512, labels=1_000, live_labels=1_000, tasks=3, predicted=30_000),
+    Sizes(rows=60_000, width=1_024, labels=300, live_labels=30, tasks=30, predicted=10_000),
+    Sizes(rows=150_000, width=256, labels=30_000, live_labels=300, tasks=6, predicted=50_000),
+    Sizes(rows=120_000, width=96, labels=300_000, live_labels=2_500, tasks=2, predicted=5_000),
+    Sizes(rows=12_000, width=200, labels=40, live_labels=40, tasks=120, predicted=3_000),
+    Sizes(rows=40_000, width=300, labels=60, live_labels=60, tasks=2, predicted=15_000, file="csv"),
+    Sizes(rows=250_000, width=320, labels=250, live_labels=250, tasks=5, predicted=80_000, file="npz"),
+)
+
+
 # --- one point, in a process of its own
 
 
@@ -104,7 +130,7 @@ def point(sizes: Sizes) -> dict[str, float]:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        columns = ("--features", "x", "--label", "y", "--each-row-is-a-person")
+        columns = ("--features", features_of(sizes), "--label", "y", "--each-row-is-a-person")
         learner = rt.PeftEnsemble(task_size=max(1, sizes.rows // sizes.tasks)) if sizes.heads else rt.Cosine()
 
         made = rt.ContinualClassifier(
@@ -114,37 +140,68 @@ def point(sizes: Sizes) -> dict[str, float]:
             path=folder / "model",
         )
         made.privacy_statement()  # makes the folder
-        files = [folder / f"task {t}.parquet" for t in range(sizes.tasks)]
+        files = [folder / f"task {t}.{sizes.file}" for t in range(sizes.tasks)]
         for t, file in enumerate(files):
             write_rows(file, sizes.rows // sizes.tasks, sizes.width, sizes.live_labels, seed=t)
-        write_rows(folder / "fresh.parquet", sizes.predicted, sizes.width, sizes.live_labels, seed=-1)
+        write_rows(folder / f"fresh.{sizes.file}", sizes.predicted, sizes.width, sizes.live_labels, seed=-1)
         start = _reset()
         for file in files:
             verb("learn", file, "--model", folder / "model", *columns)
         learned, learn_mib = processor_time() - start, resident_peak()
         start = _reset()
-        asked = ("--model", folder / "model", "--features", "x", "-o", folder / "out.csv")
-        verb("predict", folder / "fresh.parquet", *asked)
+        asked = ("--model", folder / "model", "--features", features_of(sizes), "-o", folder / "out.csv")
+        verb("predict", folder / f"fresh.{sizes.file}", *asked)
         predicted, predict_mib = processor_time() - start, resident_peak()
         size = sum(f.stat().st_size for f in (folder / "model").rglob("*") if f.is_file() and f.name != "labels.json")
     return dict(zip(MEASURES, (learned, predicted, learn_mib, predict_mib, size / 2**20), strict=True))
 
 
+def features_of(sizes: Sizes) -> str:
+    """Returns the names of the columns that hold features."""
+    return ",".join(f"x{i}" for i in range(sizes.width)) if sizes.file == "csv" else "x"
+
+
 def write_rows(path: Path, rows: int, width: int, live: int, seed: int = 0) -> None:
     """Writes made-up rows around the centres of their labels, a few at a time."""
     import numpy as np
-    import pyarrow as pa
-    from pyarrow import parquet
+
+    parts = made_up(rows, width, live, seed)
+    if path.suffix == ".parquet":
+        write_parquet(path, parts, width)
+    elif path.suffix == ".csv":
+        with path.open("w", encoding="utf-8") as stream:
+            stream.write(",".join([*(f"x{i}" for i in range(width)), "y"]) + "\n")
+            for x, y in parts:
+                stream.writelines(
+                    ",".join([*(f"{v:.6f}" for v in row), label]) + "\n" for row, label in zip(x, y, strict=True)
+                )
+    else:
+        whole = list(parts)
+        np.savez(path, x=np.concatenate([x for x, _ in whole]), y=np.array([label for _, y in whole for label in y]))
+
+
+def made_up(rows: int, width: int, live: int, seed: int) -> Iterator[tuple[Any, list[str]]]:
+    """Yields features and labels of some rows at a time."""
+    import numpy as np
 
     centres = np.random.default_rng(7).standard_normal((live, width), dtype=np.float32)
     draw = np.random.default_rng(seed + 1)
+    for start in range(0, rows, 10_000):
+        which = draw.integers(0, live, min(10_000, rows - start))
+        x = centres[which] + draw.standard_normal((len(which), width), dtype=np.float32)
+        yield x, [f"label {i}" for i in which]
+
+
+def write_parquet(path: Path, parts: Iterator[tuple[Any, list[str]]], width: int) -> None:
+    """Writes rows as a column of lists."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
     schema = pa.schema([("x", pa.list_(pa.float32(), width)), ("y", pa.string())])
     with parquet.ParquetWriter(path, schema, compression="none") as writer:
-        for start in range(0, rows, 10_000):
-            which = draw.integers(0, live, min(10_000, rows - start))
-            x = centres[which] + draw.standard_normal((len(which), width), dtype=np.float32)
+        for x, y in parts:
             flat = pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), width)
-            writer.write_table(pa.table([flat, pa.array([f"label {i}" for i in which])], schema=schema))
+            writer.write_table(pa.table([flat, pa.array(y)], schema=schema))
 
 
 def resident_peak() -> float:
@@ -166,32 +223,28 @@ def _reset() -> float:
 def measured(out: Path, only: Sequence[str]) -> dict[str, Any]:
     """Measures what is missing, writing after each point, and returns everything."""
     found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {"points": {}}
-    wanted = [p for name, a in AXES.items() if not only or name in only for p in a.points()]
-    if all(json.dumps(asdict(sizes)) in found["points"] for sizes in wanted):
+    wanted = {p.key: p for name, a in AXES.items() if not only or name in only for p in a.points()}
+    ahead = {p.key: p for p in FORECASTS if not only or "forecasts" in only}
+    missing = {key: sizes for key, sizes in (wanted | ahead).items() if key not in found["points"]}
+    if not missing:
         return found
+    said = found.setdefault("forecasts", {})
+    said |= {key: model_of(sizes) for key, sizes in ahead.items() if key in missing}  # before any of them is run
     for warm in (Sizes(rows=50, predicted=50), Sizes(rows=50, predicted=50, heads=True)):
         point(warm)  # imports and compiles, so that processes that are forked need not
     with get_context("fork").Pool(1, maxtasksperchild=1) as fresh:
-        _fill(found, out, only, fresh)
-    return found
-
-
-def _fill(found: dict[str, Any], out: Path, only: Sequence[str], fresh: Pool) -> None:
-    for name, axis in AXES.items():
-        for sizes in axis.points():
-            key = json.dumps(asdict(sizes))
-            if key in found["points"] or (only and name not in only):
-                continue
+        for key, sizes in missing.items():
             found["points"][key] = fresh.apply(point, (sizes,))
             found["machine"] = machine()
             out.parent.mkdir(parents=True, exist_ok=True)
             out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-            print(name, f"{getattr(sizes, axis.field):,}", found["points"][key], flush=True)
+            print(key, found["points"][key], flush=True)
+    return found
 
 
 def curve(axis: Axis, measure: str, points: Mapping[str, Mapping[str, float]]) -> list[tuple[float, float]]:
     """Returns size and cost of the points of an axis that were measured."""
-    found = ((getattr(s, axis.field), points.get(json.dumps(asdict(s)))) for s in axis.points())
+    found = ((getattr(s, axis.field), points.get(s.key)) for s in axis.points())
     return [(float(size), cost[measure]) for size, cost in found if cost is not None]
 
 
@@ -209,8 +262,8 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
 # --- the page
 
 
-def tables(points: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    """Yields Markdown: exponents, then predicted against measured."""
+def tables(points: Mapping[str, Mapping[str, float]], said: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Yields Markdown: exponents, then predicted against measured of the runs that were fitted, and of others."""
     yield "| what grows | learn, time | predict, time | learn, memory | predict, memory | model |"
     yield "|---|---|---|---|---|---|"
     for axis in AXES.values():
@@ -219,20 +272,49 @@ def tables(points: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
         yield f"| {axis.words} | {' | '.join(cells)} |"
     yield ""
     yield from checks(points)
+    yield ""
+    yield "**Forecasts.** Runs of other sizes, said before they were run and not fitted to since; said / measured:"
+    yield ""
+    yield from forecasts(points, said)
+
+
+def forecasts(points: Mapping[str, Mapping[str, float]], said: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Yields a table of what the cost model said before runs of other sizes, and the largest factors."""
+    sizes_and = ("file", "rows", "width", "labels", "live", "tasks")
+    yield f"| {' | '.join((*sizes_and, 'learn, s', 'predict, s', 'learn, MiB', 'predict, MiB', 'model, MiB'))} |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    worst = dict.fromkeys(MEASURES, 1.0)
+    for sizes in FORECASTS:
+        if sizes.key not in points or sizes.key not in said:
+            continue
+        cells = []
+        for measure in MEASURES:
+            value, found = said[sizes.key][measure], points[sizes.key][measure]
+            cells.append(f"{value:.3g} / {found:.3g}")
+            worst[measure] = max(worst[measure], value / found, found / value)
+        shown = (sizes.rows, sizes.width, sizes.labels, sizes.live_labels, sizes.tasks)
+        yield f"| {sizes.file} | {' | '.join(f'{n:,}' for n in shown)} | {' | '.join(cells)} |"
+    yield ""
+    yield (
+        f"Largest factor: {worst['learn_s']:.2f} for learning, {worst['predict_s']:.2f} for predicting, "
+        f"{worst['learn_mib']:.2f} and {worst['predict_mib']:.2f} for their memory, {worst['model_mib']:.2f} for the "
+        "model's size."
+    )
 
 
 def checks(points: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
     """Yields a table of what the cost model says beside what was measured, and the largest factor between them."""
     yield "| rows | width | labels | live | tasks | learn, s | predict, s | model, MiB |"
     yield "|---|---|---|---|---|---|---|---|"
-    worst: dict[str, float] = {"learn_s": 1.0, "predict_s": 1.0, "model_mib": 1.0}
+    worst: dict[str, float] = dict.fromkeys(FITTED, 1.0)
     for sizes in {point: None for axis in AXES.values() for point in axis.points() if not point.heads}:
-        found = points.get(json.dumps(asdict(sizes)))
+        found = points.get(sizes.key)
         if found is None:
             continue
         said = model_of(sizes)
         cells = []
-        for measure, value in said.items():
+        for measure in FITTED:
+            value = said[measure]
             cells.append(f"{value:.3g} / {found[measure]:.3g}")
             worst[measure] = max(worst[measure], value / found[measure], found[measure] / value)
         shown = (sizes.rows, sizes.width, sizes.labels, sizes.live_labels, sizes.tasks)
@@ -249,7 +331,12 @@ def model_of(sizes: Sizes) -> dict[str, float]:
     from reticent.running_costs import Workload, costs
 
     work = Workload(
-        rows=sizes.rows, width=sizes.width, labels=sizes.labels, live_labels=sizes.live_labels, tasks=sizes.tasks
+        rows=sizes.rows,
+        width=sizes.width,
+        labels=sizes.labels,
+        live_labels=sizes.live_labels,
+        tasks=sizes.tasks,
+        file=sizes.file,  # type: ignore[arg-type]
     )
     found = costs(work)
     scale = sizes.predicted / sizes.rows
@@ -258,6 +345,8 @@ def model_of(sizes: Sizes) -> dict[str, float]:
     return {
         "learn_s": found.learn_total - found.learn["start"],
         "predict_s": predict,
+        "learn_mib": max(found.memory["worker"], found.memory["driver"]) / 2**20,
+        "predict_mib": found.memory["predicting"] / 2**20,
         "model_mib": (found.disk["model"] - 20 * sizes.labels) / 2**20,
     }
 
@@ -300,13 +389,13 @@ def main() -> None:
     """Measures, draws, and writes the tables into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="JSON of what was measured; measured points are kept")
-    parser.add_argument("--only", action="append", default=[], choices=AXES, help="an axis")
+    parser.add_argument("--only", action="append", default=[], choices=[*AXES, "forecasts"], help="an axis")
     parser.add_argument("--page", type=Path, help="the page whose tables are replaced, and whose pictures are drawn")
     asked = parser.parse_args()
     found = measured(asked.out, asked.only)
     if asked.page is not None:
         before, _, rest = asked.page.read_text(encoding="utf-8").partition(BEGIN)
-        made = "\n".join(tables(found["points"]))
+        made = "\n".join(tables(found["points"], found.get("forecasts", {})))
         asked.page.write_text(f"{before}{BEGIN}\n\n{made}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
         draw(found["points"])
 

@@ -403,6 +403,24 @@ def test_an_unreadable_shard_is_refused_by_name(tmp_path):
         open_source(tmp_path / "march", MANY)
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_shard_that_is_no_file_is_refused(ending, tmp_path):
+    """It was left out silently, and the budget spent on the others."""
+    make = {"csv": as_csv, "parquet": as_parquet}[ending]
+    make(tmp_path)
+    lost = tmp_path / f"april.{ending}"
+    sentence = rf"^Expected a file at april\.{ending} in [^ ]+, got a folder or a dead link\. Nothing was read\.$"
+    lost.mkdir()
+    with pytest.raises(errors.InvalidValue, match=sentence):
+        open_source(tmp_path, MANY)
+    lost.rmdir()
+    lost.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(errors.InvalidValue, match=sentence):
+        open_source(tmp_path, MANY)
+    lost.rename(tmp_path / f"_april.{ending}")  # what other programs mark is none
+    assert open_source(tmp_path, MANY).width == WIDTH
+
+
 def test_shards_of_two_formats_are_refused(tmp_path):
     as_csv(tmp_path)
     as_parquet(tmp_path)

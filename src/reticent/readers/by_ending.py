@@ -93,7 +93,7 @@ class _Cells(list[object]):
 def _files(folder: Path) -> list[Path]:
     """Returns shards of a table in a folder: what other programs hide or mark there is none.
 
-    Refuses what is named like a shard and is no file, such as a link to nowhere: left out, a part of the data would
+    Refuses what is named like a shard and is no file, such as a dead link: left out, a part of the data would
     silently be missing from what is paid for.
     """
     found = (entry for entry in folder.iterdir() if entry.suffix.lower() in _SHARDS)
@@ -101,7 +101,7 @@ def _files(folder: Path) -> list[Path]:
     for shard in shards:
         if not shard.is_file():
             raise errors.InvalidValue(
-                f"Expected a file at {shard.name} in {folder.name}, got a folder or a link to nowhere. Nothing was read."
+                f"Expected a file at {shard.name} in {folder.name}, got a folder or a dead link. Nothing was read."
             )
     return shards
 
