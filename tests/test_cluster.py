@@ -426,6 +426,12 @@ def test_unreachable_clusters_are_refused(alone):
             assert "Nothing was spent" in said
 
 
+def test_no_cluster_on_this_machine_is_one_sentence(alone):
+    finds_none = "import ray; ray.init = lambda **_: (_ for _ in ()).throw(ConnectionError('as Ray says it'))"
+    said = alone(f"{finds_none}; Ray(address='auto').ready()")
+    assert said.startswith("No Ray cluster runs on this machine. Nothing was spent.")
+
+
 @pytest.mark.parametrize("address", ["nonsense", "http://127.0.0.1:80", "ray://"])
 def test_addresses_are_checked(alone, address):
     assert alone(f"Ray(address={address!r}).ready()").startswith("Expected address to be None")

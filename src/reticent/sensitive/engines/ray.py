@@ -42,8 +42,8 @@ class Ray:
     cluster can run code on it, and read what is worked on: see docs/cluster.md.
 
     Args:
-        address: "auto" for the cluster of this machine, "host:port", or "ray://host:port" from outside; None starts one
-            on this machine, which ends with this process.
+        address: "auto" for the cluster that runs on this machine, whoever started it; "host:port", or "ray://host:port"
+            from outside; None starts one on this machine, which ends with this process.
         workers: How many parts are worked on at once; by default, one for each processor of the cluster.
 
     Example:
@@ -116,8 +116,8 @@ class Ray:
             processors = int(ray.cluster_resources().get("CPU", 0))
         except (ray.exceptions.RayError, ConnectionError, RuntimeError) as error:
             raise errors.ReticentError(
-                f"The machines of the Ray cluster do not answer ({type(error).__name__}). Nothing was spent. Install "
-                "the same versions on every one of them as here."
+                f"The machines of the Ray cluster do not answer ({type(error).__name__}). Nothing was spent. Look whether "
+                "their workers have enough memory, and install the same versions on every one of them as here."
             ) from None
         return ray, machine, max(1, processors if self.workers is None else self.workers)
 
@@ -138,10 +138,16 @@ class Ray:
         except errors.ReticentError:
             raise
         except Exception as error:  # of Ray: no cluster, another version, no authentication
+            if self.address == "auto" and isinstance(error, ConnectionError):
+                raise errors.ReticentError(
+                    "No Ray cluster runs on this machine. Nothing was spent. Start one with `ray start --head`, or "
+                    'give the address of another, as "host:port".'
+                ) from None
             said = " ".join(str(error).split())[:300] or type(error).__name__
             where = "started here" if self.address is None else f"reached at {self.address}"
             raise errors.ReticentError(
-                f"No Ray cluster could be {where}: {said.rstrip('.')}. Nothing was spent."
+                f"No Ray cluster could be {where}: {said.rstrip('.')}. Nothing was spent. One that wants a token needs "
+                "RAY_AUTH_MODE=token here, too."
             ) from None
 
 
