@@ -116,8 +116,8 @@ class Ray:
             processors = int(ray.cluster_resources().get("CPU", 0))
         except (ray.exceptions.RayError, ConnectionError, RuntimeError) as error:
             raise errors.ReticentError(
-                f"The machines of the Ray cluster do not answer ({type(error).__name__}). Nothing was spent. Look whether "
-                "their workers have enough memory, and install the same versions on every one of them as here."
+                f"The machines of the Ray cluster do not answer ({type(error).__name__}). Nothing was spent. See "
+                "that their workers have enough memory, and the versions that are installed here."
             ) from None
         return ray, machine, max(1, processors if self.workers is None else self.workers)
 
