@@ -188,4 +188,4 @@ def test_half_precision_by_itself_follows_the_processor(tiny_bert, monkeypatch, 
 
 def test_what_is_no_setting_of_half_precision_is_refused():
     with pytest.raises(errors.InvalidValue, match=r'^Expected bf16 to be True, False or "auto"\.$'):
-        Speed(bf16="always")
+        Speed(bf16="always")  # type: ignore[arg-type]
