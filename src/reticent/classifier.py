@@ -114,9 +114,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from reticent.sensitive.task import Task
 
         directory, learner = self._to_learn(X), self._learner()
-        learned = [release for release in directory.model.releases if release.parameters]
         with errors.silenced():  # what a container says while it is read may be about one row
-            called = f"task {len(learned) + 1}" if name is None else name
+            called = f"task {directory.model.tasks + 1}" if name is None else name
             whose = estimator.one_of(persons, units)
             said: dict[str, Any] = {"name": called, "each_row_is_a_person": each_row_is_a_person, "engine": self.engine}
             task = Task.streamed(X, **said) if estimator.is_source(X, y, whose) else Task(X, y, whose, **said)

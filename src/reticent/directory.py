@@ -21,7 +21,7 @@ from reticent.memory import Epoch, Memory
 from reticent.numerics import files
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy import events
-from reticent.privacy.statement import Statement
+from reticent.privacy.statement import Spend, Statement
 from reticent.released import card, contents, derived, rules, store, wellformed
 from reticent.released.account import Account
 from reticent.released.contents import described, foreign, new_folder, read_contents, what_was_spent
@@ -173,11 +173,22 @@ class Directory:
 
     def statement(self) -> Statement:
         """Returns what was spent, on what, under which assumptions, as facts."""
+        with self._read_ledger() as ledger:
+            return ledger.statement()
+
+    def spends_like(self, task: str) -> list[Spend]:
+        """Returns the spends, without voided ones, of a task and of those whose names are easily taken for its name."""
+        with self._read_ledger() as ledger:
+            return ledger.spends_like(task)
+
+    @contextlib.contextmanager
+    def _read_ledger(self) -> Iterator[LedgerFile]:
         self._forget_parent()
         if self._ledger is not None and (self.path is None or self._thread == threading.get_ident()):
-            return self._ledger.statement()
-        with contents.open_ledger(LedgerFile, self.path or Path(), self._known, self._identity) as ledger:
-            return ledger.statement()
+            yield self._ledger
+        else:
+            with contents.open_ledger(LedgerFile, self.path or Path(), self._known, self._identity) as ledger:
+                yield ledger
 
     # --- writing
 
@@ -216,7 +227,7 @@ class Directory:
 
     def refuse_second_time(self, task: str) -> None:
         """Refuses a task name that is in the ledger already, and says what to do."""
-        contents.refuse_second_time(self.statement().spends, task)
+        contents.refuse_second_time(self.spends_like(task), task)
 
     def refuse_other_rule(self, rule: Rule) -> None:
         """Refuses a rule that cannot read what was released."""
@@ -364,7 +375,7 @@ class Directory:
             model = self.model.with_release(store.read_release(self.path or Path(), entry, self._identity))
             wellformed.refuse_malformed(model, settings["rule"]["kind"], since=len(self.model.releases))
             self.model = model
-            self._releases.append(entry)
+        self._releases = published
         store.remove_unlisted(self.path or Path(), published, self._identity)
 
     def _commit(

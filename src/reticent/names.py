@@ -71,8 +71,17 @@ def near(name: str, others: Iterable[str]) -> str | None:
     >>> near("March 2026", ["april", "march  2026"]), near("march", ["march"])
     ('march  2026', None)
     """
-    folded = _folded(name)
-    return next((other for other in others if other != name and _folded(other) == folded), None)
+    like = folded(name)
+    return next((other for other in others if other != name and folded(other) == like), None)
+
+
+def folded(name: str) -> str:
+    """Returns what names have in common that are easily taken for each other.
+
+    >>> folded("March  2026")
+    'march 2026'
+    """
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def shown(text: object) -> str:
@@ -81,11 +90,10 @@ def shown(text: object) -> str:
     >>> print(shown("a\x1b[2Jb"), shown(7))
     a\x1b[2Jb 7
     """
-    return "".join(c if c.isprintable() and not _INVISIBLE.match(c) else _escaped(c) for c in str(text))
-
-
-def _folded(name: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    whole = str(text)
+    if whole.isascii() and whole.isprintable():
+        return whole
+    return "".join(c if c.isprintable() and not _INVISIBLE.match(c) else _escaped(c) for c in whole)
 
 
 def _escaped(character: str) -> str:

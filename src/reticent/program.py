@@ -56,10 +56,10 @@ def learn(
 def warn_of_near_name(task: str, directory: Directory) -> None:
     """Warns of a task's name that is nearly that of another one in the ledger."""
     try:
-        spends = directory.statement().spends
+        spends = directory.spends_like(task)
     except errors.StorageError:  # the writer will say so, and what was spent
         return
-    other = names.near(task, [spend.task for spend in spends if spend.voided is None])
+    other = names.near(task, [spend.task for spend in spends])
     if other is not None:
         warnings.warn(
             f"Task {task!r} has nearly the name of {names.shown(other)!r} in the ledger. If both hold data of the same "

@@ -154,3 +154,19 @@ def test_rows_say_whose_examples_were_learned():
     for wrong in ("everybody", 1, ["by ids"]):
         with pytest.raises(errors.LedgerError, match="not one that reticent wrote"):
             ledger_rows.read("spend", json.dumps({**body, "persons": wrong}))
+
+
+def test_spends_of_near_names_are_found_without_a_look_at_the_others(tmp_path):
+    """As by comparing with every name in the ledger, voided rows apart; also in a ledger that is opened again."""
+    given = ["March 2026", "april", "march  2026", "MARCH 2026", "M\u00e4rz", "Ma\u0308rz", "may"]
+    with Ledger.create(tmp_path, BUDGET) as ledger:
+        for task in given:
+            ledger.spend(events.Gaussian(noise_multiplier=8.0), task=task, private=True)
+        ledger.void(4, reason="a test")
+    with Ledger.open(tmp_path) as again:
+        spends = [spend for spend in again.statement().spends if spend.voided is None]
+        for task in [*given, "APRIL", "june"]:
+            near = [spend for spend in spends if names.folded(spend.task) == names.folded(task)]
+            assert again.spends_like(task) == again.account.copy().spends_like(task) == near
+        assert [spend.row for spend in again.spends_like("march 2026")] == [2, 5]
+        assert again.spends_like("june") == []

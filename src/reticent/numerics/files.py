@@ -6,6 +6,7 @@ import re
 import secrets
 import sys
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import filelock
@@ -56,13 +57,23 @@ def draft_of(file: Path) -> Path:
 
 def remove_drafts(folder: Path) -> None:
     """Removes drafts that killed processes have left; for whoever alone may write to the folder."""
-    remove(folder / name for name in names_in(folder) if _DRAFT.fullmatch(name))
+    remove(folder / name for name in names_in(folder) if is_draft(name))
 
 
-def names_in(folder: Path) -> list[str]:
-    """Returns the names in a folder, none where there is no folder; `glob` takes one that it may not read for empty."""
+def is_draft(name: str) -> bool:
+    """Returns whether a file of this name is a draft, or what SQLite keeps beside one."""
+    return _DRAFT.fullmatch(name) is not None
+
+
+def names_in(folder: Path, *, but: AbstractSet[str] = frozenset()) -> list[str]:
+    """Returns the names in a folder, none where there is no folder; `glob` takes one that it may not read for empty.
+
+    Args:
+        folder: Where to look.
+        but: Names that are left out, such as a thousand known ones.
+    """
     try:
-        return sorted(os.listdir(folder))
+        return sorted(set(os.listdir(folder)) - but)
     except FileNotFoundError:
         return []
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reticent import names
 from reticent.budget import Budget
 from reticent.privacy.statement import Act, Spend, Statement
 from reticent.released import ledger_rows
@@ -28,6 +29,7 @@ class Account:
         releases: File and digest of each published release, in order.
         spends: By row.
         by_task: The rows of each task.
+        alike: The names of tasks that are easily taken for each other, by what they have in common (`names.folded`).
         acts: Public acts that cost nothing.
     """
 
@@ -40,6 +42,7 @@ class Account:
     releases: list[dict[str, str]] = field(default_factory=list)
     spends: dict[int, Spend] = field(default_factory=dict)
     by_task: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    alike: dict[str, tuple[str, ...]] = field(default_factory=dict)
     acts: list[Act] = field(default_factory=list)
 
     def copy(self) -> "Account":
@@ -50,6 +53,7 @@ class Account:
             releases=list(self.releases),
             spends=dict(self.spends),
             by_task=dict(self.by_task),
+            alike=dict(self.alike),
             acts=list(self.acts),
         )
 
@@ -81,6 +85,9 @@ class Account:
                     persons=body["persons"],
                 )
                 self.spends[row] = spent
+                if spent.task not in self.by_task:
+                    like = names.folded(spent.task)
+                    self.alike[like] = (*self.alike.get(like, ()), spent.task)
                 self.by_task[spent.task] = (*self.by_task.get(spent.task, ()), row)
             case "publish":
                 for of in body["of"] if isinstance(body["of"], list) else [body["of"]]:  # one in the first format
@@ -103,6 +110,11 @@ class Account:
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
         self.chain, self.rows = self.link(kind, text), row
         return row
+
+    def spends_like(self, task: str) -> list[Spend]:
+        """Returns the spends, without voided ones, of a task and of those whose names are easily taken for its name."""
+        rows = sorted(row for name in self.alike.get(names.folded(task), ()) for row in self.by_task[name])
+        return [self.spends[row] for row in rows if self.spends[row].voided is None]
 
     def statement(self, *, name: str | None = None) -> Statement:
         """Returns what has been spent, as facts, under the name of the model's folder."""

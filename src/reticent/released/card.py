@@ -1,6 +1,7 @@
 """The model card: README.md of a model directory, as the Hugging Face hub reads it, from releases and ledger alone."""
 
 import contextlib
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -14,6 +15,7 @@ from reticent.privacy.rounding import exact
 from reticent.privacy.statement import NOT_PRIVATE, Spend, Statement
 from reticent.released.account import Account
 from reticent.released.model import Model
+from reticent.released.settings import epoch_of
 
 CARD = "README.md"
 # Where this line is missing, the file is somebody's own and stays as it is.
@@ -79,7 +81,7 @@ def text(model: Model, settings: Mapping[str, Any], account: Account) -> str:
         spends=tuple(account.spends.values()),
         acts=tuple(account.acts),
         identity=account.identity,
-        memory=account.statement().memory if account.first else None,
+        memory=epoch_of(account.settings or {}) if account.first else None,
     )
     parts = [
         *_front_matter(settings),
@@ -143,12 +145,16 @@ def _front_matter(settings: Mapping[str, Any]) -> list[str]:
     ]
 
 
+@functools.cache
+def _version() -> str:
+    return version("reticent")  # reads a file
+
+
 def _summary(model: Model, settings: Mapping[str, Any]) -> list[str]:
-    learned = sum(bool(release.parameters) for release in model.releases)
     encoder = settings["encoder"]
     inputs = "rows of numbers" if encoder is None else f"what the encoder {escaped(encoder['name'])} reads"
     return [
-        f"It has learned {learned} task(s) with the Python package `reticent`, version {version('reticent')}, and",
+        f"It has learned {model.tasks} task(s) with the Python package `reticent`, version {_version()}, and",
         f"knows {len(model.labels):,} label(s). Its inputs are {inputs}. Weights and this card come from noisy",
         "releases and from the ledger; reticent puts no example into this folder.",
     ]
@@ -199,7 +205,8 @@ def _labels(model: Model, settings: Mapping[str, Any]) -> list[str]:
 def _tasks(model: Model, spends: Sequence[Spend]) -> list[str]:
     if not spends:
         return ["None yet."]
-    new = {release.task: len(release.labels) for release in model.releases}
+    shown = {spend.task for spend in spends[-_MOST_TASKS:]}
+    new = {release.task: len(release.labels) for release in model.releases if release.task in shown}
     rows = [f"{len(spends) - _MOST_TASKS:,} earlier rows are in the ledger.\n"] if len(spends) > _MOST_TASKS else []
     rows += ["| row | task | new labels | mechanism | |", "|---|---|---|---|---|"]
     for spend in spends[-_MOST_TASKS:]:

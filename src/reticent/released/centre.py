@@ -5,6 +5,7 @@ example may contribute and tells no label from another. A task's centre comes fr
 public; it is stored with the release, and predictions use the last one.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -35,7 +36,7 @@ def next_centre(releases: Sequence[Release], names: Floats, width: int) -> Centr
     """Returns the centre of the next task: at first the mean of names, then as far from the last one as releases tell.
 
     Args:
-        releases: Earlier ones that have sums, in order.
+        releases: Earlier ones, in order; the last 32 that have sums are looked at.
         names: Unit features of labels' names, shape (names, width).
         width: The number of features.
 
@@ -43,12 +44,13 @@ def next_centre(releases: Sequence[Release], names: Floats, width: int) -> Centr
         >>> next_centre([], np.tile([0.0, 0.5], (10, 1)), 2).tolist()
         [0.0, 0.5]
     """
-    if not releases:
+    last_ones = list(itertools.islice((r for r in reversed(releases) if "sums" in r.parameters), _LOOKED_AT))[::-1]
+    if not last_ones:
         public = names.mean(axis=0) if len(names) >= _FEWEST_NAMES else np.zeros(width)
         return np.asarray(public, dtype=np.float32)
-    last = centre_of(releases[-1], width).astype(np.float64)
+    last = centre_of(last_ones[-1], width).astype(np.float64)
     total, count, energy, found, looked = np.zeros(width), 0.0, 0.0, 0, 0
-    for release in releases[-_LOOKED_AT:]:
+    for release in last_ones:
         sums, noise = (release.parameters[name].astype(np.float64) for name in ("sums", "noise"))
         before = centre_of(release, width).astype(np.float64)
         signal = np.einsum("lk,lk->l", sums, sums) - width * noise**2

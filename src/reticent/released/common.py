@@ -20,14 +20,14 @@ def common_direction(releases: Sequence[Release], width: int) -> Direction | Non
     """Returns the direction of what examples have in common, of length one; None while releases do not tell.
 
     Args:
-        releases: Earlier ones that have sums, in order.
+        releases: Earlier ones, in order.
         width: The number of features.
 
     Example:
         >>> common_direction([], 3) is None
         True
     """
-    centre = next_centre(releases, np.zeros((0, width)), width).astype(np.float64) if releases else np.zeros(width)
+    centre = next_centre(releases, np.zeros((0, width)), width).astype(np.float64)  # zeros while there is none
     length = float(np.sqrt(np.add.reduce(centre * centre)))
     return centre / length if length > 0 else None
 

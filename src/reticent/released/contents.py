@@ -250,9 +250,13 @@ def described(
 
 
 def refuse_second_time(spends: Sequence[Spend], task: str) -> None:
-    """Refuses a task name that is in the ledger already, and says what to do."""
-    kept = [spend for spend in spends if spend.voided is None]
-    spent = [spend for spend in kept if names.normal(spend.task) == task]  # an old ledger may have blanks
+    """Refuses a task name that is in the ledger already, and says what to do.
+
+    Args:
+        spends: Those of tasks of nearly this name that are not voided.
+        task: The name.
+    """
+    spent = [spend for spend in spends if names.normal(spend.task) == task]  # an old ledger may have blanks
     if not spent:
         return
     found = f"Task {task!r} is in the ledger already (row {spent[0].row}). If these are data of other persons, give"

@@ -19,7 +19,7 @@ from reticent.budget import Budget
 from reticent.names import shown
 from reticent.numerics import databases
 from reticent.numerics.reading import MEGABYTE
-from reticent.privacy.statement import Statement
+from reticent.privacy.statement import Spend, Statement
 from reticent.released.account import Account
 
 FILE_NAME = "ledger.sqlite"
@@ -126,6 +126,12 @@ class LedgerFile(databases.Connected):
             self._refresh()
             folder = None if self._path is None else self._path.absolute().parent.name
             return self._account.statement(name=folder)
+
+    def spends_like(self, task: str) -> list[Spend]:
+        """Returns the spends of a task and of others of nearly its name, rows of other processes included."""
+        with self._lock, explained(self._path):
+            self._refresh()
+            return self._account.spends_like(task)
 
     def refresh(self) -> None:
         """Reads rows that other processes have added."""

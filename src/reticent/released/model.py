@@ -114,6 +114,11 @@ class Model:
             known = known.union(release.labels)
         return known
 
+    @property
+    def tasks(self) -> int:
+        """How many releases are of tasks; others add public labels."""
+        return len([release for release in self.releases if release.parameters])
+
     def with_release(self, release: Release) -> "Model":
         """Returns the model with one more release, without going through the label space again."""
         model = replace(self, releases=(*self.releases, release))
@@ -301,4 +306,5 @@ def _number(cell: object) -> float:
 def learned_rows(releases: Sequence[Release]) -> Ints:
     """Returns the rows of the label space that have parameters in any release, ascending."""
     rows = [release.parameters["rows"] for release in releases if "rows" in release.parameters]
-    return np.unique(np.concatenate(rows)).astype(np.int64) if rows else np.zeros(0, np.int64)
+    distinct = {some.tobytes(): some for some in rows}  # of a small space all tasks have the same: nothing to sort
+    return np.unique(np.concatenate(list(distinct.values()))).astype(np.int64) if rows else np.zeros(0, np.int64)

@@ -72,9 +72,12 @@ class Naming:
         refuse_unusable(policy, encoder, width=width)
         given = isinstance(policy, PublicLabels) and policy.name_features is not None
         encode = _Encoding(policy, encoder, width) if given or _reads_texts(encoder) else None
+        if encode is None:  # nothing below is asked for
+            rows, features = _none(width)
+            return cls(None, rows, (rows, features), rows, features)
         (named, seen), learned = names_of(past, width), learned_rows(past)
         wanted = np.setdiff1d(np.arange(len(known)) if len(known) <= ALL_NAMED else learned, named)
-        ready = _none(width) if encode is None else encode.new(known, wanted, seen)
+        ready = encode.new(known, wanted, seen)
         return cls(encode, learned, ready, np.union1d(named, wanted), np.concatenate([seen, ready[1]]))
 
     def arrays(self, labels: LabelSpace, rows: npt.NDArray[np.integer[Any]]) -> dict[str, npt.NDArray[Any]]:

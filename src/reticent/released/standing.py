@@ -59,7 +59,7 @@ def counted_rows(releases: Sequence[Release], labels: LabelSpace) -> Ints:
         releases: In order; labels of those without sums were declared public, and may have none.
         labels: All labels.
     """
-    new = (release.labels.labels for release in releases if "sums" in release.parameters)
+    new = [r.labels.labels for r in releases if r.labels.labels and "sums" in r.parameters]
     return np.array(sorted(labels.row(label) for some in new for label in some), dtype=np.int64)
 
 

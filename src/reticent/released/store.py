@@ -12,7 +12,7 @@ import safetensors.numpy
 
 from reticent import errors
 from reticent.labels import Label, LabelSpace, labels_from_json, labels_to_json
-from reticent.numerics.files import names_in, remove, remove_drafts, write_whole
+from reticent.numerics.files import is_draft, names_in, remove, remove_drafts, write_whole
 from reticent.numerics.reading import MEGABYTE, json_of, read_inside
 from reticent.privacy import events
 from reticent.released import settings, tensors
@@ -28,8 +28,9 @@ _LEDGER = "ledger"
 
 def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
     """Writes the manifest in place of the one before."""
-    # one line for each release: json indents in Python, which takes longer than to learn a task when there are many
-    releases = ",\n  ".join(map(json.dumps, content["releases"]))
+    # one line for each release: json indents in Python, which takes longer than to learn a task when there are many;
+    # names and digests of files hold neither braces nor commas
+    releases = json.dumps(list(content["releases"]))[1:-1].replace("}, {", "},\n  {")
     others = {name: value for name, value in content.items() if name != "releases"}
     head = json.dumps({"format": FORMAT, **others}, indent=1).removesuffix("\n}")
     write_whole(folder / MANIFEST, f'{head},\n "releases": [\n  {releases}\n ]\n}}\n')
@@ -167,7 +168,7 @@ class Unlisted(NamedTuple):
 
 def unlisted(folder: Path, listed: Sequence[Mapping[str, str]]) -> Iterator[Unlisted]:
     """Yields the releases in the folder that are not listed; one that a writer removes meanwhile is none."""
-    for file in _unlisted_files(folder, listed):
+    for file in _releases_among(_strays(folder, listed), folder):
         name = f"{RELEASES}/{file.name}"
         with readable(file), contextlib.suppress(FileNotFoundError):
             about, names = _header_in(folder, name)
@@ -180,18 +181,22 @@ def remove_unlisted(folder: Path, listed: Sequence[Mapping[str, str]], identity:
         if (folder / RELEASES).is_symlink():
             raise errors.InvalidValue(f"Expected a folder and not a link: {folder / RELEASES}.")
         remove_drafts(folder)
-        remove_drafts(folder / RELEASES)
-        for file in _unlisted_files(folder, listed):
+        strays = _strays(folder, listed)
+        remove(folder / RELEASES / name for name in strays if is_draft(name))
+        for file in _releases_among(strays, folder):
             with readable(file):
                 mine = _header_in(folder, f"{RELEASES}/{file.name}").about.get(_LEDGER) == identity
             if mine:
                 remove([file])
 
 
-def _unlisted_files(folder: Path, listed: Sequence[Mapping[str, str]]) -> list[Path]:
-    known = {entry["file"] for entry in listed}
-    names = (name for name in names_in(folder / RELEASES) if name.endswith(".safetensors") and name[0] != ".")
-    return [folder / RELEASES / name for name in names if f"{RELEASES}/{name}" not in known]
+def _strays(folder: Path, listed: Sequence[Mapping[str, str]]) -> list[str]:
+    """Returns what lies among the releases and is not listed, by one look at the folder."""
+    return names_in(folder / RELEASES, but={entry["file"][len(RELEASES) + 1 :] for entry in listed})
+
+
+def _releases_among(names: Sequence[str], folder: Path) -> list[Path]:
+    return [folder / RELEASES / name for name in names if name.endswith(".safetensors") and name[0] != "."]
 
 
 def _header_in(folder: Path, name: str) -> tensors.Header:

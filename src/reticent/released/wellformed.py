@@ -38,9 +38,9 @@ def refuse_malformed(model: Model, rule: str | None, *, since: int = 0, advice: 
         since: How many were checked before.
         advice: What to do then.
     """
-    learned = [release for release in model.releases if release.parameters]
-    width = next((width_of(release.parameters) for release in learned), None)
-    for release in model.releases[since:]:
+    width = next((width_of(release.parameters) for release in model.releases if release.parameters), None)
+    new = model.releases[since:]
+    for release in new:
         if release.parameters and not (
             _fits(release.parameters, len(model.labels))
             and _is_of(rule, release.parameters, width, len(model.labels))
@@ -49,9 +49,9 @@ def refuse_malformed(model: Model, rule: str | None, *, since: int = 0, advice: 
             raise errors.InvalidValue(
                 f"The release of task {release.task[:200]!r} does not fit the labels or the other releases. {advice}"
             )
-    if rule in _OURS:
-        named = [release.parameters[NAMED] for release in learned if NAMED in release.parameters]
-        if named and len(np.unique(np.concatenate(named))) < sum(map(len, named)):
+    if rule in _OURS and any(NAMED in release.parameters for release in new):
+        named = [release.parameters[NAMED] for release in model.releases if NAMED in release.parameters]
+        if len(np.unique(np.concatenate(named))) < sum(map(len, named)):
             raise errors.InvalidValue(f"Two releases name the same label. {advice}")
 
 
@@ -60,8 +60,7 @@ def refuse_other_rule(model: Model, stored: Mapping[str, Any], given: Mapping[st
 
     Releases with an adapter need that adapter; heads alone need features of the length that they had.
     """
-    learned = [release.parameters for release in model.releases if release.parameters]
-    if not learned:
+    if not any(release.parameters for release in model.releases):
         return
     kind, other = stored.get("kind"), given.get("kind")
     if kind != other:
@@ -69,13 +68,16 @@ def refuse_other_rule(model: Model, stored: Mapping[str, Any], given: Mapping[st
             f"Expected a learner whose releases are combined by the rule {kind!r}, as those of this model are; "
             f"got {other!r}. Start a new model for another kind of learner."
         )
-    if other == "ensemble" and given.get("aggregate") == "pooled" and not all(NOISE in arrays for arrays in learned):
+    if kind != "ensemble":
+        return
+    learned = [release.parameters for release in model.releases if release.parameters]
+    if given.get("aggregate") == "pooled" and not all(NOISE in arrays for arrays in learned):
         raise errors.InvalidValue(
             "Expected a learner with another aggregate: heads of this model were trained without decoys, which pooling "
             "needs. Pass aggregate=argmax, as it had, or start a new model."
         )
     needed = "adapter" if any(map(adapter_values, learned)) else "length"
-    if kind == "ensemble" and stored.get(needed) != json.loads(json.dumps(given.get(needed))):
+    if stored.get(needed) != json.loads(json.dumps(given.get(needed))):
         raise errors.InvalidValue(
             f"Expected a learner with the {needed} that this model's releases have. Start a new model for another one."
         )

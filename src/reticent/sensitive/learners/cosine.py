@@ -127,7 +127,9 @@ class Cosine:
         """Whether more labels may have no examples than publish every block; with memory all rows are published."""
         if isinstance(policy, ReleasedLabels) and (self.keep_all or not (policy.selection is None or policy.remember)):
             return False
-        return gate.memory is None and len(known) - len(counted_rows(past, known)) > ALL_KEPT
+        if gate.memory is not None or len(known) <= ALL_KEPT:
+            return False
+        return len(known) - len(counted_rows(past, known)) > ALL_KEPT
 
     def _placed(
         self,
@@ -149,9 +151,9 @@ class Cosine:
             name = Naming.of_known(policy, encoder, known, past, width=width).arrays
         if not self.centre or sparse:
             return looked, name  # of huge spaces, what examples have in common tells which labels have any
-        learned = [release for release in past if "sums" in release.parameters]
-        first = name(known, learned_rows(past)).get(NAMES, np.zeros((0, width)))
-        centre = next_centre(learned, first, width)
+        none = np.zeros((0, width))
+        begun = any("sums" in release.parameters for release in past)  # then releases tell, and not names
+        centre = next_centre(past, none if begun else name(known, learned_rows(past)).get(NAMES, none), width)
         if centre.any():
             looked = looked.changed(partial(centred, centre=centre))
         return looked, lambda labels, rows: {CENTRE: centre, **name(labels, rows)}
@@ -176,9 +178,10 @@ class _Sparse:
     ) -> "_Sparse":
         """Returns how the next task is released; blocks of labels that became known in it are kept."""
         space = len(known) + len(new)
+        if space <= ALL_KEPT:
+            return cls(SparseGaussian(gaussian, space, np.arange(space)), None)
         kept = np.concatenate([live_rows(past, known), np.arange(len(known), space)])
-        with_sums = [release for release in past if "sums" in release.parameters]
-        direction = common_direction(with_sums, width) if space > ALL_KEPT else None
+        direction = common_direction(past, width)
         if direction is None:
             return cls(SparseGaussian(gaussian, space, kept), None)
         half = kept_share(space) / 2
