@@ -169,8 +169,6 @@ class Directory:
         """The epoch of its memory; None where a model has none."""
         return epoch_of(self.settings)
 
-    # --- reading
-
     def statement(self) -> Statement:
         """Returns what was spent, on what, under which assumptions, as facts."""
         with self._read_ledger() as ledger:
@@ -181,14 +179,11 @@ class Directory:
         with self._read_ledger() as ledger:
             return ledger.spends_like(task)
 
-    @contextlib.contextmanager
-    def _read_ledger(self) -> Iterator[LedgerFile]:
+    def _read_ledger(self) -> contextlib.AbstractContextManager[LedgerFile]:
         self._forget_parent()
         if self._ledger is not None and (self.path is None or self._thread == threading.get_ident()):
-            yield self._ledger
-        else:
-            with contents.open_ledger(LedgerFile, self.path or Path(), self._known, self._identity) as ledger:
-                yield ledger
+            return contextlib.nullcontext(self._ledger)
+        return contents.open_ledger(LedgerFile, self.path or Path(), self._known, self._identity)
 
     # --- writing
 
@@ -314,10 +309,7 @@ class Directory:
     def _forget_parent(self) -> None:
         """In a forked child: a writer that was open is its parent's. A copy has no ledger, and is refused."""
         if self.copied:
-            raise errors.LedgerError(
-                "This is a copy of a model: it predicts, and without a ledger it neither learns nor says what was "
-                "spent. Use the model that it was copied from, or load(path)."
-            )
+            raise errors.LedgerError(contents.A_COPY)
         if self._process != os.getpid() and self.path is not None:
             if self._ledger is not None:
                 self._ledger.close()
@@ -364,19 +356,20 @@ class Directory:
 
         From the ledger that is open for writing: it may see a last commit of a killed process that a reader did not.
         """
-        published, settings = ledger.releases, dict(ledger.settings or self.settings)
+        folder, published, settings = self.path or Path(), ledger.releases, dict(ledger.settings or self.settings)
         if ledger.identity != self._identity or published[: len(self._releases)] != self._releases:
             raise errors.LedgerError(foreign(self.path))
         if settings["rule"] != self.settings["rule"]:
-            with store.readable((self.path or Path()) / FILE_NAME):
+            with store.readable(folder / FILE_NAME):
                 self.model = replace(self.model, rule=rules.from_json(settings["rule"]))
         self.settings = settings
         for entry in published[len(self._releases) :]:
-            model = self.model.with_release(store.read_release(self.path or Path(), entry, self._identity))
+            model = self.model.with_release(store.read_release(folder, entry, self._identity))
             wellformed.refuse_malformed(model, settings["rule"]["kind"], since=len(self.model.releases))
             self.model = model
-        self._releases = published
-        store.remove_unlisted(self.path or Path(), published, self._identity)
+            self._releases.append(entry)
+        self._releases = published  # the same, and as objects: compared in no time
+        store.remove_unlisted(folder, published, self._identity)
 
     def _commit(
         self,
@@ -402,6 +395,5 @@ class Directory:
         return model
 
     def _write_manifest(self) -> None:
-        account = self._known if self._ledger is None else self._ledger.account
-        place = self.path or Path(), self._identity
-        derived.write(*place, self.settings, self._releases, model=self.model, account=account)
+        about = self.path or Path(), self._identity, self.settings, self._releases
+        derived.write(*about, model=self.model, account=self._known if self._ledger is None else self._ledger.account)
