@@ -119,7 +119,7 @@ def test_a_partition_that_fails_comes_back_without_a_reason():
 
     columns = elsewhere([])
     for machine in (repr(machine_here()), "another"):
-        (batch,) = _InPlace(work, None, columns._columns, WIDTH, machine)(iter([]))
+        (batch,) = _InPlace(work, columns._columns, WIDTH, machine)(iter([]))
         assert batch.to_pylist() == [{"kind": "failed", "label": None, "count": None, "sums": None}]
 
 

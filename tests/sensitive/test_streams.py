@@ -1,5 +1,6 @@
 """A task in memory, a file or an iterator of record batches is one task: the same sums, for any batches and threads."""
 
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from reticent.gate.noise import NoiseSource
 from reticent.numerics.coded import Coded
 from reticent.privacy import events
 from reticent.readers import Columns, open_source
-from reticent.sensitive import task_streams
+from reticent.sensitive import persons, task_streams
 from reticent.sensitive.engines import Local
 from reticent.sensitive.learners import seen as seen_module
 from reticent.sensitive.task import Task
@@ -291,6 +292,74 @@ def test_what_breaks_in_the_middle_publishes_nothing(make, tmp_path):
     assert failure.value.__context__ is failure.value.__cause__ is None
     assert rt.load(tmp_path / "model").releases == ()
     assert len(model.statement().spends) == 1
+
+
+class Elsewhere:
+    """An engine whose workers have a memory of their own: what is sent to them is pickled, and its size noted."""
+
+    shares_memory = False
+
+    def __init__(self) -> None:
+        self.sent: list[int] = []
+
+    def ready(self, files: Any = ()) -> int:
+        return 1
+
+    def map(self, work: Any, parts: Any) -> Iterator[Any]:
+        order = pickle.dumps(work)
+        for part in parts:
+            content = pickle.dumps(part)
+            self.sent.append(len(content))
+            yield pickle.loads(order)(pickle.loads(content))  # noqa: S301
+
+
+def test_known_labels_are_not_sent_with_every_part(tmp_path, monkeypatch):
+    """They may be millions; with the work they are sent once. The release is that of one process."""
+    monkeypatch.setattr("reticent.readers.parquet_files.PART", 1)
+    space, engine = rt.PublicLabels([f"label {i}" for i in range(3_000)]), Elsewhere()
+    model = rt.ContinualClassifier(labels=space, budget=BUDGET, noise=NoiseSource.seeded(5), engine=engine)
+    model.learn_task(written(tmp_path))
+    found = [{**release.parameters, "labels": release.labels.labels} for release in model.releases]
+    assert same(found, learned(space, rt.Cosine(), [{"X": written(tmp_path)}]))
+    assert len(engine.sent) == ROWS // 100
+    assert max(engine.sent) < 3_000
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("engine", [Local(threads=1), Local(threads=2), Elsewhere()])
+def test_a_file_that_is_rewritten_publishes_nothing(replaced, engine, tmp_path, monkeypatch):
+    """As many rows in another order: those that were counted for a person are no longer that person's."""
+    source, found = written(tmp_path), persons.kept_of_each
+
+    def slowly(*given: Any) -> Any:
+        marks = found(*given)
+        other = tmp_path / "other.parquet"
+        pq.write_table(table().take(np.arange(ROWS)[::-1]), other, row_group_size=100)
+        if replaced:
+            other.replace(tmp_path / "march.parquet")
+        else:
+            (tmp_path / "march.parquet").write_bytes(other.read_bytes())
+        return marks
+
+    monkeypatch.setattr(task_streams, "kept_of_each", slowly)
+    model = rt.ContinualClassifier(labels=PUBLIC, budget=BUDGET, path=tmp_path / "model", engine=engine)
+    with pytest.raises(errors.LearningFailed) as failure:
+        model.learn_task(source, name="march")
+    assert str(failure.value) == str(errors.LearningFailed())
+    assert failure.value.__context__ is failure.value.__cause__ is None
+    assert rt.load(tmp_path / "model").releases == ()
+    monkeypatch.setattr(task_streams, "kept_of_each", found)
+    model.learn_task(source, name="april")  # as it is now, nobody writes to it
+    assert len(model.releases) == 1
+
+
+def test_a_file_that_vanished_has_changed(tmp_path):
+    (tmp_path / "x").write_text("x")
+    before = task_streams.stamps([tmp_path / "x", tmp_path / "none"])
+    task_streams.refuse_changed(before)
+    (tmp_path / "x").unlink()
+    with pytest.raises(errors.InvalidValue, match="changed while it was read"):
+        task_streams.refuse_changed(before)
 
 
 def test_streams_are_bounded_before_reading(tmp_path):

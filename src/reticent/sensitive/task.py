@@ -45,7 +45,7 @@ class Task:
         Task(<sensitive>)
     """
 
-    __slots__ = ("_known", "_most", "_pieces", "_source", "engine", "name", "whose")
+    __slots__ = ("_known", "_most", "_pieces", "_source", "_stamps", "engine", "name", "whose")
 
     def __init__(
         self,
@@ -105,6 +105,7 @@ class Task:
         self._most: int | None = None  # examples of each person; None until the gate says it
         self._known: LabelSpace | None = None
         self._pieces: list[task_streams.Piece] | None = None
+        self._stamps: task_streams.Stamps = {}
 
     @property
     def numeric(self) -> bool:
@@ -181,6 +182,7 @@ class Task:
     def _batches(self, show: Callable[[float], None]) -> Iterator[Batch]:
         for piece in _in_turn(self._parts(), show):
             yield from piece
+        task_streams.refuse_changed(self._stamps)
 
     def mapped(self, work: Callable[[Part], Result], *, shown: bool = True) -> Iterator[Result]:
         """Yields what work returns for parts of the task; the engine says where, and in which order. SENSITIVE.
@@ -196,7 +198,9 @@ class Task:
                 shared = task_streams.Shared(self._batches(show))
                 yield from self.engine.map(lambda _: shared.worked(work), [shared] * self.engine.ready())
             elif self.rereadable and not isinstance(self._source, task_streams.InMemory | Held):
-                yield from self.engine.map(work, _in_turn(self._parts(), show))  # its workers read them themselves
+                parts = (replace(piece, known=None) for piece in _in_turn(self._parts(), show))
+                yield from self.engine.map(task_streams.Spelled(work, self._known), parts)  # its workers read them
+                task_streams.refuse_changed(self._stamps)
             else:
                 yield from self.engine.map(work, ([batch.alone()] for batch in self._batches(show)))
 
@@ -204,8 +208,8 @@ class Task:
         """Refuses, before anything is spent, an engine that cannot work on this task."""
         files: list[Path] = []
         if not self.engine.shares_memory and self.rereadable:
-            files = [part.path for part in self._source.parts() if hasattr(part, "path") and not isinstance(part, Held)]
-        self.engine.ready(dict.fromkeys(files))
+            files = task_streams.files_of(self._source)
+        self.engine.ready(files)
 
     def _hold(self) -> None:
         """Keeps an iterator in memory where it is read column by column: whoever comes second would find no rows."""
@@ -218,6 +222,7 @@ class Task:
         if not self.rereadable:
             return [task_streams.Once(iter(self._source), self._most, self._known)]
         if self._pieces is None:
+            self._stamps = task_streams.stamps(task_streams.files_of(self._source))
             self._pieces = task_streams.pieces(self._source, self._most, self._known)
         return self._pieces
 

@@ -3,7 +3,8 @@
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from reticent import errors
 from reticent.labels import LabelSpace, Spellings
 from reticent.numerics.coded import Coded
 from reticent.readers import Examples
+from reticent.readers.sources import Held, Shards
 from reticent.sensitive.batch import Batch
 from reticent.sensitive.columns import Inputs
 from reticent.sensitive.persons import Counters, Marks, kept_of_each
@@ -128,6 +130,23 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
+class Spelled:
+    """Work on parts with labels as they are known; an engine sends it once, and known labels may be millions.
+
+    Args:
+        work: From a part to its result.
+        known: The labels in whose spelling those of the batches are; None leaves them.
+    """
+
+    work: "Callable[[Iterable[Batch]], Any]"
+    known: LabelSpace | None
+
+    def __call__(self, part: Any) -> Any:
+        """Returns the result of a piece."""
+        return self.work(replace(part, known=self.known))
+
+
+@dataclass(frozen=True, eq=False)
 class Once:
     """Sensitive: an iterator of examples, read once; counters of persons are carried along, of all of them."""
 
@@ -192,6 +211,38 @@ def pieces(source: Source, most: int | None, known: LabelSpace | None) -> list[P
         return [Piece(part, None, known) for part in parts]
     marks = kept_of_each([_Ids(part) for part in parts], most)
     return [Piece(part, kept, known) for part, kept in zip(parts, marks, strict=True)]
+
+
+Stamps = dict[Path, tuple[int, int, int] | None]
+
+
+def files_of(source: Any) -> list[Path]:
+    """Returns the files and folders that a source is read from; none where it is in memory."""
+    opened = source.files if isinstance(source, Shards) else (source,)
+    return [file.path for file in opened if hasattr(file, "path") and not isinstance(file, Held)]
+
+
+def stamps(files: Iterable[Path]) -> Stamps:
+    """Returns the size of each file, when it was last written and where it lies; None where there is none."""
+    return {path: _stamp(path) for path in files}
+
+
+def refuse_changed(before: Stamps) -> None:
+    """Refuses files that were written to, or replaced, since these stamps: rows are known by their places in them.
+
+    Guarantees:
+      - A file with as many rows, in another order, is refused.       test_a_file_that_is_rewritten_publishes_nothing
+    """
+    if stamps(before) != before:
+        raise errors.InvalidValue("A file changed while it was read. Learn from files that nobody writes to.")
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 @dataclass(frozen=True, eq=False)

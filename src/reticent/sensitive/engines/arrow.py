@@ -12,7 +12,7 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.encoders.packages import require
 from reticent.gate.label_sums import Block, PartialSums
-from reticent.labels import Label, LabelSpace
+from reticent.labels import Label
 from reticent.numerics.coded import Coded
 from reticent.readers.examples import Columns, Examples
 from reticent.sensitive.engines.machines import machine_here, unheard
@@ -96,8 +96,8 @@ class InArrow:
             work: A frozen value that can be pickled; it returns partial sums, or counts.
             parts: Sensitive: this table, as `task_streams.pieces` has it.
         """
-        for part in parts:
-            function = _InPlace(work, part.known, self._columns, self.width, repr(machine_here()))
+        for _ in parts:
+            function = _InPlace(work, self._columns, self.width, repr(machine_here()))
             try:
                 total = _added(self.mapped(function, SCHEMA))
             except Exception:  # of the other system: its text may hold values of rows
@@ -112,7 +112,6 @@ class _InPlace:
     """What runs there: from the record batches of a partition to its partial result."""
 
     work: Callable[[Any], Any]
-    known: LabelSpace | None
     columns: Columns
     width: int | None
     machine: str
@@ -124,7 +123,7 @@ class _InPlace:
             with unheard():
                 if repr(machine_here()) != self.machine:  # bits could depend on where a row is
                     raise errors.ReticentError("Expected machines of one kind.")
-                found = _written(self.work(Piece(self._examples(batches), None, self.known)))
+                found = _written(self.work(Piece(self._examples(batches))))
         except Exception:  # it could depend on a row
             found = [(_FAILED, None, None, None)]
         yield _batch(found)
