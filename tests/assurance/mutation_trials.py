@@ -50,7 +50,7 @@ LIBRARIES = (
 # Seconds of tests for one mutant, by their time on the code as it is: by code, and by import.
 MOST_BY_CODE, MOST_BY_IMPORT = 4.0, 8.0
 # Loops take a second to compile; what they import is not mutated.
-_COMPILED = ("reticent.gate.kernel", "reticent.gate.noise.normal")
+_COMPILED = ("reticent.gate.kernel", "reticent.gate.noise.normal", "reticent.gate.step_kernel")
 _BELOW = ("reticent.numerics", "reticent.errors")
 # The tables of the noise are made once, by the code as it is, unless the mutant is in what makes them.
 _WARM = "reticent.gate.noise.normal"

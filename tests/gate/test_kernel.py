@@ -39,15 +39,34 @@ def test_compiled_loops_never_touch_the_disk(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("module", ["reticent.gate.kernel", "reticent.gate.noise.normal"])
-def test_what_cannot_be_compiled_is_not_paid_for(module, monkeypatch):
+SUM = events.Gaussian(noise_multiplier=9.0)
+TRAINING = events.DpSgd(noise_multiplier=9.0, rate=0.1, steps=2)
+
+
+@pytest.mark.parametrize(
+    ("module", "event"),
+    [
+        ("reticent.gate.kernel", SUM),
+        ("reticent.gate.noise.normal", SUM),
+        ("reticent.gate.step_kernel", TRAINING),
+        ("reticent.gate.step_kernel", events.compose(SUM, TRAINING)),
+        ("reticent.gate.step_kernel", events.PrivateSelection(run=TRAINING, eta=1, gamma=0.5)),
+    ],
+)
+def test_what_cannot_be_compiled_is_not_paid_for(module, event, monkeypatch):
     package, _, name = module.rpartition(".")
     monkeypatch.delattr(sys.modules.get(package, reticent.gate), name, raising=False)
     monkeypatch.setitem(sys.modules, module, None)  # importing it fails
     ledger = Ledger.create(None, Budget(epsilon=2.0, delta=1e-5))
     with pytest.raises(errors.ReticentError, match=r"Nothing was spent\."):
-        Gate(ledger).spend(events.Gaussian(noise_multiplier=9.0), task="march")
+        Gate(ledger).spend(event, task="march")
     assert ledger.statement().spends == ()
+
+
+def test_sums_need_no_loops_of_training(monkeypatch):
+    monkeypatch.delattr(reticent.gate, "step_kernel", raising=False)
+    monkeypatch.setitem(sys.modules, "reticent.gate.step_kernel", None)
+    Gate(Ledger.create(None, Budget(epsilon=2.0, delta=1e-5))).spend(SUM, task="march")
 
 
 def test_rows_of_any_layout_are_added_up():

@@ -39,10 +39,11 @@ def test_directions_are_measured_by_the_gate():
 def test_factors_are_whole_numbers():
     factors = outer(1 / 3, 5).factors(np.array([0.7]))
     assert factors.left.tolist() == [[math.trunc(0.7 / 3 * 2.0**27)]]
-    assert factors.right.values.tolist() == [[5]]
-    assert factors.bias.tolist() == [[math.trunc(0.7 / 3 * TERM_SCALE)]]
-    assert factors.squares().dtype == np.float64
-    assert factors.squares().tolist() == [(factors.left[0, 0] * 5) ** 2 + factors.bias[0, 0] ** 2]
+    bias = math.trunc(0.7 / 3 * TERM_SCALE)
+    assert factors.squares.tolist() == [(factors.left[0, 0] * 5) ** 2 + float(bias) ** 2]
+    weights, biases = np.zeros((1, 1), np.int64), np.zeros(1, np.int64)
+    factors.add(weights, biases, np.array([True]))
+    assert (weights.tolist(), biases.tolist()) == ([[5 * math.trunc(0.7 / 3 * 2.0**27)]], [bias])
     down = outer(-1 / 3, 5).factors(np.array([0.7]))
     assert (down.left + factors.left).tolist() == [[0.0]]
 

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from reticent.gate.step import TERM_SCALE, clipped_sum
 from reticent.released.optimizers import Adam
-from reticent.sensitive.head import Head, HeadGradients, _product, _shortened, snapped
+from reticent.sensitive.head import Head, HeadGradients, _shortened, _whole_product, snapped
 from reticent.sensitive.training import train
 from tests.sensitive.by_hand import (
     agrees,
@@ -100,12 +100,12 @@ def test_products_of_snapped_rows_are_exact(width):
         assert 0.7 * largest**2 < max(squares) <= largest**2
     exact = [[sum(int(a) * int(b) for a, b in zip(r, s, strict=True)) for s in shorter] for r in shorter]
     assert max(abs(n) for row in exact for n in row) <= 2**24
-    found = _product((values, units), (values, units)) / units[:, None] / units / 64
-    np.testing.assert_allclose(found, exact, rtol=1e-15)
+    found = _whole_product(values, values)
+    assert found.tolist() == exact
     assert np.allclose(values * units[:, None], rows, rtol=0, atol=0.51 * units.max())
     lengths = np.linalg.norm(rows, axis=1)  # a row is off by half a unit for each column at most
     most = 1.2 * math.sqrt(width) / 2**12 * np.outer(lengths, lengths)
-    assert (np.abs(_product((values, units), (values, units)) - rows @ rows.T) < most).all()
+    assert (np.abs(found * (64 * np.outer(units, units)) - rows @ rows.T) < most).all()
 
 
 def test_tiny_huge_and_bad_rows_snap():

@@ -119,7 +119,7 @@ class Gate:
         mine = [permit.event for permit in self._permits if permit.task == task]
         events.from_json(events.to_json(events.compose(*mine, event)))  # a release that could not be read back
         private = private and self.private and events.NonPrivate() not in leaves(event)
-        _get_ready()
+        _get_ready(event)
         whose = self._admitted.get(task, Persons.ASSUMED)
         row = self._ledger.spend(event, task=task, private=private, persons=whose)
         permit = Permit(self, event, task, row, self._ledger.is_private(row), parts)
@@ -340,18 +340,30 @@ class RunPermit:
         return self._permit._drawn(mechanism, value)
 
 
-def _get_ready() -> None:
-    """Compiles what draws and adds up: what a machine cannot do must fail before it was paid for."""
+def _get_ready(event: Event) -> None:
+    """Compiles what an event needs to draw and add up: what a machine cannot do must fail before it was paid for."""
     try:
         from reticent.gate import kernel  # noqa: F401 (importing it compiles it)
         from reticent.gate.noise import normal
 
         normal.pieces()
+        if _trains(event):
+            from reticent.gate import step_kernel  # noqa: F401
     except Exception as error:  # of numba, its settings or its compiler
         raise errors.ReticentError(
             f"The loops that draw noise cannot be compiled here ({type(error).__name__}). Nothing was spent. Install "
             "numba again, and unset the environment variables that begin with NUMBA_."
         ) from error
+
+
+def _trains(event: Event) -> bool:
+    match event:
+        case events.Composed(parts=parts):
+            return any(map(_trains, parts))
+        case events.PrivateSelection(run=run):
+            return _trains(run)
+        case _:
+            return isinstance(event, events.DpSgd | events.LabelledTraining)
 
 
 def leaves(event: Event) -> Iterator[Event]:

@@ -1,39 +1,17 @@
 """The one loop whose speed is that of memory: normalise, snap to the grid, add up."""
 
-from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from numba import types
+
+from reticent.numerics.loops import compiled, given
 
 WORDS, FLAGS = types.int64[::1], types.boolean[::1]
 RECENT = 2_047
 """Rows, each entry of which is at most 2^20, whose sum fits into 32 bits."""
 _IN_ANY_ORDER = ("reassoc", "contract")  # sums may change their order, so that they fill vector registers
-
-
-def given(kind: Any, dimensions: int) -> Any:
-    """Returns the type of an array that a loop only reads: one that may not be written to will do."""
-    return types.Array(kind, dimensions, "C", readonly=True)
-
-
-def compiled(*signatures: Any, fastmath: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compiles a loop when its module is imported: the gate does so before it spends, so it cannot fail afterwards.
-
-    Guarantees:
-      - Nothing compiled is kept on disk or read from it: numba would unpickle what it finds in its cache, so anyone
-        who can write there could run code.                             test_compiled_loops_never_touch_the_disk
-
-    Args:
-        *signatures: What the loop returns and takes.
-        fastmath: What the compiler may assume, by LLVM's names; never anything about NaN or infinity.
-    """
-    loop: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.njit(
-        list(signatures), nogil=True, fastmath=set(fastmath)
-    )
-    return loop
 
 
 @compiled(types.void(given(types.int64, 1), WORDS, types.int64, FLAGS), fastmath=())

@@ -94,41 +94,54 @@ class OuterProducts:
 
     def norms(self) -> dict[str, Floats]:
         """Returns the norm of each example's gradient, by parameter."""
+        from reticent.gate import step_kernel
+
+        of_errors = np.empty(len(self.errors))
+        step_kernel.squared_lengths(self.errors, of_errors)
         with np.errstate(all="ignore"):
-            of_errors = norms(self.errors)
+            np.sqrt(of_errors, out=of_errors)
             return {self.weight: of_errors * np.sqrt(self.features.squares) * self.units, self.bias: of_errors}
 
     def factors(self, scales: Floats) -> "Factors":
         """Returns the gradients times their scales, as whole numbers."""
+        from reticent.gate import step_kernel
+
+        left, squares = np.empty(self.errors.shape), np.empty(len(scales))
         with np.errstate(all="ignore"):
-            bias = scales * TERM_SCALE
-            left, bias = (self.errors * factor[:, None] for factor in (bias * self.units, bias))
-            return Factors(np.trunc(left, out=left), self.features, np.trunc(bias, out=bias))
+            on_bias = scales * TERM_SCALE
+            on_weight = on_bias * self.units
+        step_kernel.whole_factors(self.errors, on_weight, on_bias, self.features.squares, left, squares)
+        return Factors(self, left, on_bias, squares)
 
 
 @dataclass(frozen=True)
 class Factors:
-    """Sensitive: outer products of whole numbers, left times right for each example, and their bias."""
+    """Sensitive: outer products of whole numbers, left times the features of each example, and their bias.
 
+    Args:
+        of: What was scaled.
+        left: Shape (n, classes), whole numbers.
+        on_bias: What errors are multiplied with for the bias, before they are truncated.
+        squares: The squared norm of each example's part, weights and bias together.
+    """
+
+    of: OuterProducts
     left: Floats
-    right: Directions
-    bias: Floats
+    on_bias: Floats
+    squares: Floats
 
     def __repr__(self) -> str:
         return "Factors(<sensitive>)"
 
-    def squares(self) -> Floats:
-        """Returns the squared norm of each example's part."""
-        with np.errstate(all="ignore"):
-            return np.asarray(squared_norms(self.left) * self.right.squares + squared_norms(self.bias), np.float64)
-
     def add(self, weight: Ints, bias: Ints, kept: Mask) -> None:
         """Adds the examples that are kept: products of whole numbers are exact, in any order, below 2^53."""
-        self.left[~kept] = self.bias[~kept] = 0.0
+        from reticent.gate import step_kernel
+
+        step_kernel.keep(self.of.errors, self.on_bias, kept, self.left, bias)
         for start in range(0, len(kept), _EXACT_ROWS):
             part = slice(start, start + _EXACT_ROWS)
-            weight += (self.left[part].T @ self.right.values[part].astype(np.float64)).astype(np.int64)
-            bias += self.bias[part].sum(axis=0).astype(np.int64)
+            product = self.left[part].T @ self.of.features.values[part].astype(np.float64)
+            step_kernel.add_whole(weight.reshape(-1), product.reshape(-1))
 
 
 @dataclass(frozen=True)
@@ -164,7 +177,7 @@ class Block:
             squares = sum((squared_norms(rows) for rows in terms.values()), np.zeros(len(scales)))
         outer = None if self.head is None else self.head.factors(scales)
         if outer is not None:
-            squares = squares + outer.squares()
+            squares = squares + outer.squares
         kept = squares <= _MOST_SQUARED  # exactly: in whole numbers nobody adds more than the norm; NaN is left out
         for name, rows in terms.items():
             sums[name][...] += rows[kept].astype(np.int64).sum(axis=0).reshape(sums[name].shape)
@@ -254,7 +267,8 @@ class Steps:
         size = sum(value.size for value in self._like.values())
         slack = math.sqrt(size) / grid.STEP_SCALE
         sigma = steps.event.noise_multiplier * (1 + slack) * grid.STEP_SCALE
-        draw = partial(_draw, rng, gradients.size, steps.event.rate, sigma, size)
+        rate = steps.event.rate
+        draw = partial(_draw, rng, gradients.size, None if rate == 1 else lambda mp: mp.mpf(rate), sigma, size)
         self._draws = _draws(draw, self.left, ahead=steps.ahead)
 
     def __repr__(self) -> str:
@@ -271,20 +285,21 @@ class Steps:
         if not self.left:  # the examples are needed no more, nor the thread that draws ahead
             self._gradients, self.check = None, _nothing
             self._draws.close()
-        total = np.concatenate([np.zeros(0, np.int64), *(value.ravel() for value in sums.values())])
-        return on_the_grid(total, noise) / grid.STEP_SCALE
+        return on_the_grid(sums.values(), noise)
 
 
-def on_the_grid(total: Ints, noise: Ints) -> Ints:
-    """Returns exact sums plus noise in steps of the grid, modulo 2^48.
+def on_the_grid(sums: Iterable[Ints], noise: Ints) -> Floats:
+    """Returns exact sums, one after the other, plus noise in steps of the grid: in clipping norms, modulo 2^24 of them.
 
-    >>> on_the_grid(np.array([3 << 40, -1]), np.array([5, 0])).tolist() == [3 * 2**24 + 5, -1]
+    >>> on_the_grid([np.array([[3 << 40]]), np.array([-1])], np.array([5, 0])).tolist() == [3 + 5 * 2**-24, -(2**-24)]
     True
     """
-    noisy = total >> _SPARE
-    noisy += noise
-    noisy <<= _SPARE  # beyond 2^47 it wraps as the sum does
-    noisy >>= _SPARE
+    from reticent.gate import step_kernel
+
+    noisy, at = np.empty(len(noise)), 0
+    for total in sums:
+        part = slice(at, at := at + total.size)
+        step_kernel.noisy_on_grid(total.reshape(-1), noise[part], _SPARE, 1 / grid.STEP_SCALE, noisy[part])
     return noisy
 
 
@@ -318,12 +333,12 @@ def bounded(found: Mapping[str, Floats], clip_norm: float) -> Floats:
     >>> bounded({"a": np.array([3.0, np.nan]), "b": np.array([4.0, 1.0])}, 1.0).round(4).tolist()
     [0.2, 0.0]
     """
-    with np.errstate(all="ignore"):
-        limit = clip_norm * (1 - _ROUNDING)
-        scale = np.clip(np.minimum(1.0, limit / np.maximum(_joint(found), limit * 0.5)), 0.0, 1.0)
-        total = _joint({name: norm * scale for name, norm in found.items()})
-        usable = np.isfinite(_joint(found)) & (total <= clip_norm * (1 - _ROUNDING / 2))
-    return np.where(usable, scale, 0.0)
+    from reticent.gate import step_kernel
+
+    norms_of = np.array([*found.values()], np.float64).reshape(len(found), -1)
+    scales = np.empty(norms_of.shape[1])
+    step_kernel.clipping_scales(norms_of, clip_norm, _ROUNDING, scales)
+    return scales
 
 
 def flattened(values: Mapping[str, npt.NDArray[Any]]) -> Floats:
@@ -342,13 +357,11 @@ def split(values: Floats, like: Parameters, dtype: type[np.floating[Any]]) -> di
     }
 
 
-def _joint(found: Mapping[str, Floats]) -> Floats:
-    return np.asarray(np.sqrt(sum(np.square(norm) for norm in found.values())), dtype=np.float64)
-
-
-def _draw(rng: NoiseSource, size: int, rate: float, sigma: float, parameters: int) -> tuple[Ints, Ints]:
+def _draw(
+    rng: NoiseSource, size: int, chance: Callable[[Any], Any] | None, sigma: float, parameters: int
+) -> tuple[Ints, Ints]:
     """Draws a batch by exact coins, and a step's noise: always in this order, so that seeded runs repeat."""
-    rows = np.arange(size) if rate == 1 else rng.successes(size, lambda mp: mp.mpf(rate))
+    rows = np.arange(size) if chance is None else rng.successes(size, chance)
     return rows, rng.rounded_gaussian(sigma, parameters)
 
 

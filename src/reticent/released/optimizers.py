@@ -53,20 +53,16 @@ class Adam:
 
     def update(self, size: int) -> Update:
         """Returns a rule that moves parameters in place; its state lives as long as one training."""
-        first, second, work = np.zeros(size), np.zeros(size), np.empty(size)
+        from reticent.released.adam_kernel import adam_step  # compiled when something is trained
+
+        first, second, (beta, other) = np.zeros(size), np.zeros(size), self.betas
         decay = [1.0, 1.0]
 
         def step(point: Floats, gradient: Floats) -> None:
             # moments are kept without their factors 1 - beta, which are put in at the end
-            for place, (moment, power) in enumerate(((first, gradient), (second, np.square(gradient, out=work)))):
-                decay[place] *= self.betas[place]
-                np.multiply(moment, self.betas[place], out=moment)
-                np.add(moment, power, out=moment)
-            rate = self.learning_rate * (1 - self.betas[0]) / (1 - decay[0])
-            np.sqrt(second, out=work)
-            np.multiply(work, math.sqrt((1 - self.betas[1]) / (1 - decay[1])) / rate, out=work)
-            np.add(work, self.eps / rate, out=work)
-            np.divide(first, work, out=work)
-            np.subtract(point, work, out=point)
+            decay[:] = decay[0] * beta, decay[1] * other
+            rate = self.learning_rate * (1 - beta) / (1 - decay[0])
+            by = math.sqrt((1 - other) / (1 - decay[1])) / rate
+            adam_step(point, gradient, first, second, beta, other, by, self.eps / rate)
 
         return step

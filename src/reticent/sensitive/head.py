@@ -9,10 +9,8 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.gate.step import Block, Directions, Floats, Ints, OuterProducts, Parameters, Shorts
-from reticent.numerics.rows import norms
 from reticent.released.heads import BIAS, WEIGHT
 
-_LEAST_EXPONENT = 900  # smaller features are zero; 2^900 is a float
 _LARGEST = 2.0**15  # norm of a row of whole numbers, each of which then fits in 16 bits
 _SHORTER = 2.0**-3  # and of one whose products are exact in float32: 2^12
 _PIECE = 1024  # rows in memory at a time
@@ -34,27 +32,26 @@ def snapped(rows: npt.NDArray[np.floating]) -> Snapped:
     >>> values.dtype, (values * units[:, None]).round(4).tolist()
     (dtype('int16'), [[1.5, -0.25], [0.0, 0.0]])
     """
-    longest = max(0.0, _LARGEST - 1 - (0.5 + 0.5 / _SHORTER) * math.sqrt(rows.shape[1]))
-    with np.errstate(all="ignore"):
-        largest = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0)).astype(np.float64)
-        exponent = np.maximum(np.frexp(largest)[1], -_LEAST_EXPONENT)
-        whole = rows * np.ldexp(1.0, -exponent)[:, None]  # so that squares neither overflow nor vanish
-        lengths = norms(whole)
-        units = np.where(np.isfinite(lengths), np.where(lengths > 0, lengths, 1.0) / longest, np.nan)
-        whole *= (1 / units)[:, None]
-        whole[np.isnan(units)] = 0.0
-        return np.rint(whole, out=whole).astype(np.int16), np.ldexp(units, exponent)
+    from reticent.gate import step_kernel
+
+    longest = max(1.0, _LARGEST - 1 - (0.5 + 0.5 / _SHORTER) * math.sqrt(rows.shape[1]))
+    kind = np.float32 if rows.dtype == np.float32 else np.float64
+    values, units = np.empty(rows.shape, np.int16), np.empty(len(rows))
+    step_kernel.snap_rows(np.require(rows, kind, ("C", "A")), longest, values, units)
+    return values, units
 
 
 def _shortened(values: Shorts) -> npt.NDArray[np.float32]:
     """Returns rows as fewer whole numbers, an eighth of what they were."""
-    shorter: npt.NDArray[np.float32] = values * np.float32(_SHORTER)
-    np.rint(shorter, out=shorter)
+    from reticent.gate import step_kernel
+
+    shorter = np.empty(values.shape, np.float32)
+    step_kernel.eighths(values, shorter)
     return shorter
 
 
-def _product(left: Snapped, right: Snapped) -> Floats:
-    """Returns rows of left times rows of right.
+def _whole_product(values: Shorts, others: Shorts) -> npt.NDArray[np.float32]:
+    """Returns rows of values times rows of others, both shortened.
 
     Matrix products of floats depend, in their last bits, on how many rows there are and on a row's position. Then one
     example more changes what the others contribute, and the sensitivity is not the clipping norm. Here factors are
@@ -62,9 +59,7 @@ def _product(left: Snapped, right: Snapped) -> Floats:
     (Cauchy and Schwarz, for any part of the columns): exact in float32 in any order, so a row's product is a function
     of that row.
     """
-    (values, units), (others, their_units) = left, right
-    product = (_shortened(values) @ _shortened(others).T) * (units / _SHORTER**2)[:, None]
-    product *= their_units
+    product: npt.NDArray[np.float32] = _shortened(values) @ _shortened(others).T
     return product
 
 
@@ -75,7 +70,7 @@ class Head:
     """The head at one point of training: from features and labels to gradients of the head and of the features."""
 
     def __init__(self, parameters: Parameters) -> None:
-        self._weight, self._bias = (parameters[name].astype(np.float64) for name in (WEIGHT, BIAS))
+        self._weight, self._bias = parameters[WEIGHT], parameters[BIAS].astype(np.float64)
         self._by_class = snapped(self._weight)
 
     @cached_property
@@ -83,19 +78,20 @@ class Head:
         return snapped(self._weight.T)
 
     def errors(self, features: Snapped, labels: Ints) -> Floats:
-        """Returns p - onehot of a block; rows beyond the labels fill it up."""
-        with np.errstate(all="ignore"):
-            p = _product(features, self._by_class)
-            p += self._bias
-            p -= p.max(axis=1, keepdims=True)
-            np.exp(p, out=p)
-            p /= p.sum(axis=1, keepdims=True)
-            p[np.arange(len(labels)), labels] -= 1
-        return p
+        """Returns p - onehot of a block, NaN where it is not finite; rows beyond the labels fill it up."""
+        from reticent.gate import step_kernel
+
+        (values, units), (others, their_units) = features, self._by_class
+        products = _whole_product(values, others)
+        found = np.empty(products.shape)
+        step_kernel.softmax_errors(products, units / _SHORTER**2, their_units, self._bias, labels, found)
+        return found
 
     def back(self, error: Floats) -> Floats:
         """Returns the loss's gradient at the features, of errors as `errors` returned them."""
-        return _product(snapped(error), self._by_feature)
+        (values, units), (others, their_units) = snapped(error), self._by_feature
+        with np.errstate(all="ignore"):
+            return _whole_product(values, others) * (units / _SHORTER**2)[:, None] * their_units
 
 
 def head_gradients(error: Floats, features: Snapped, wanted: int) -> OuterProducts:

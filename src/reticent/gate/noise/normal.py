@@ -14,8 +14,9 @@ import numpy.typing as npt
 from numba import types
 from scipy.special import ndtri
 
-from reticent.gate.kernel import WORDS, compiled, given
+from reticent.gate.kernel import WORDS
 from reticent.numerics import precision
+from reticent.numerics.loops import compiled, given
 
 Floats = npt.NDArray[np.float64]
 
