@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from reticent import errors, estimator, schema
+from reticent import errors, estimator, program, schema
 from reticent.budget import Budget
 from reticent.directory import Directory
 from reticent.labels import Label, LabelSpace, canonical, spelled
@@ -18,7 +18,6 @@ from reticent.memory import Memory
 from reticent.numerics.containers import opened, plain
 from reticent.policies import Policy, PublicLabels, ReleasedLabels, refuse_numbers
 from reticent.privacy.statement import Statement
-from reticent.program import learn, refuse_several, refuse_without_memory, warn_of_near_name, warn_of_no_label
 from reticent.released.model import Encode, Model, Rule
 from reticent.released.naming import refuse_unusable
 from reticent.released.release import Release
@@ -98,6 +97,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         persons: Any = None,
         each_row_is_a_person: bool = False,
         units: Any = None,
+        labels: Iterable[Label] | None = None,
     ) -> "ContinualClassifier":
         """Learns one task and returns the classifier itself.
 
@@ -110,21 +110,21 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             each_row_is_a_person: Instead: your word that no person has two examples. Where neither is given this is
                 assumed, and everything that prints a loss says so.
             units: The old name of `persons`.
+            labels: Of this task alone: a public part of `PublicLabels`, chosen without its data. Other labels stay as
+                they are; their examples are remapped to these, or dropped. See `PublicLabels.of_task`.
         """
-        from reticent.sensitive.task import Task
-
         directory, learner = self._to_learn(X), self._learner()
+        policy = program.task_policy(self._policy(), labels, directory)
         with errors.silenced():  # what a container says while it is read may be about one row
-            called = f"task {directory.model.tasks + 1}" if name is None else name
+            said = {"name": f"task {directory.model.tasks + 1}" if name is None else name, "engine": self.engine}
             whose = estimator.one_of(persons, units)
-            said: dict[str, Any] = {"name": called, "each_row_is_a_person": each_row_is_a_person, "engine": self.engine}
-            task = Task.streamed(X, **said) if estimator.is_source(X, y, whose) else Task(X, y, whose, **said)
-        warn_of_near_name(task.name, directory)
+            task = estimator.task_of(X, y, whose, each_row_is_a_person=each_row_is_a_person, **said)
+        program.warn_of_near_name(task.name, directory)
         if (tuning := getattr(learner, "tuning", None)) is not None:
             directory.record(tuning)
         with errors.silenced():
-            learn([task], learner, self._policy(), directory, encoder=self.encoder, noise=self.noise)
-        warn_of_no_label(self._policy(), directory, task.name)
+            program.learn([task], learner, policy, directory, encoder=self.encoder, noise=self.noise)
+        program.warn_of_no_label(self._policy(), directory, task.name)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, **refused: Never) -> "ContinualClassifier":
@@ -266,7 +266,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             task = Task(X, y, whose, name=name, each_row_is_a_person=each_row_is_a_person)
         schema.refuse_unlearned(self.releases)
         directory = self._to_learn(X)
-        warn_of_near_name(task.name, directory)
+        program.warn_of_near_name(task.name, directory)
         if task.numeric:
             refuse_numbers(self._policy(), directory.model.labels)
         with errors.silenced(), directory.writer(self.noise, remembers=False) as gate:
@@ -349,9 +349,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 if self.memory is not None and not isinstance(self.memory, Memory):
                     raise errors.InvalidValue("Expected memory=Memory(vault=...), or None.")
                 if self.learner is not None:
-                    refuse_several(self.learner, self._budget())
+                    program.refuse_several(self.learner, self._budget())
                 if self.memory is not None and self.learner is not None:
-                    refuse_without_memory(self.learner)
+                    program.refuse_without_memory(self.learner)
                 self._made_with = self.memory
                 self._directory = Directory.create(
                     self.path,

@@ -70,6 +70,13 @@ def is_source(X: object, y: object, persons: object) -> bool:
     return True
 
 
+def task_of(X: Any, y: Any, persons: Any, **said: Any) -> Any:
+    """Returns a task of examples in memory, or of a source that is read after the spend."""
+    from reticent.sensitive.task import Task
+
+    return Task.streamed(X, **said) if is_source(X, y, persons) else Task(X, y, persons, **said)
+
+
 def one_of(persons: Any, units: Any) -> Any:
     """Returns persons, or what was given under the old name."""
     if persons is not None and units is not None:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,6 +54,7 @@ class PublicLabels:
     names: Names | None = field(default=None, hash=False)
     name_features: npt.NDArray[np.float32] | None = field(default=None, repr=False, compare=False)
     space: LabelSpace = field(init=False, repr=False, compare=False)
+    part: LabelSpace | None = field(default=None, init=False, repr=False)  # labels of one task, where it has its own
     _features: str | None = field(init=False, repr=False)  # their digest, to compare
 
     def __init__(
@@ -105,6 +107,42 @@ class PublicLabels:
                 raise errors.InvalidValue(f"Lines {first[label]} and {number} of {path} are the same label.")
         return cls(first, remap, None if names is None else label_names.read_names(names))
 
+    def of_task(self, labels: Iterable[Label], known: LabelSpace) -> "PublicLabels":
+        """Returns the policy of one task whose label space is a public part of the known labels.
+
+        Examples of other labels are remapped to labels of the part as `remap` says, else dropped. That changes nothing
+        about privacy (the paper's proposition on S_prior): the part is fixed without the data, and where an example
+        goes depends on this example alone. So neighbouring tasks stay neighbours or become equal, and what is spent and
+        drawn is that of a model with these labels alone.
+
+        Guarantees:
+          - A label that is not known is refused, before anything is spent.   test_labels_of_a_task_are_refused
+          - What is released differs between neighbours in noisy values only.
+                                                                test_one_row_changes_nothing_but_noisy_values
+
+        Args:
+            labels: Of the task; chosen in public, never read off its data.
+            known: All labels of the model.
+
+        Example:
+            >>> whole = PublicLabels(["E10", "E11", "other"], remap=lambda label: "other")
+            >>> whole.of_task(["E10", "other"], whole.space).resolve("E11", whole.space)
+            'other'
+        """
+        if isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
+            raise errors.InvalidValue("Expected the labels of a task as a list of public labels.")
+        given = [spelled(label, known) for label in labels]
+        if not given or len(set(given)) < len(given):
+            raise errors.InvalidValue("Expected at least one label of the task, and each of them once.")
+        if not all(label in known for label in given):
+            raise errors.InvalidValue(
+                "Expected labels of a task among the public labels of the model. Nothing was spent. extend_labels adds "
+                "public ones."
+            )
+        narrowed = copy(self)
+        object.__setattr__(narrowed, "part", LabelSpace(tuple(sorted(given, key=known.row))))
+        return narrowed
+
     def name(self, label: Label) -> str | None:
         """Returns what a public label means: its name, else its title, else what it says by itself, else None."""
         title = self.remap.titles.get(label) if isinstance(self.remap, Taxonomy) else None
@@ -113,6 +151,7 @@ class PublicLabels:
 
     def resolve(self, label: object, known: Container[Label]) -> Label | None:
         """Returns the known label an example counts for, or None to drop it; never raises on a private label."""
+        known = known if self.part is None else self.part
         name = spelled(label, known)
         if name is None or name in known:
             return name

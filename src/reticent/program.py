@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from reticent import errors, names
 from reticent.budget import Budget
 from reticent.directory import Directory
-from reticent.labels import UNKNOWN
-from reticent.policies import Policy, ReleasedLabels, refuse_numbers
+from reticent.labels import UNKNOWN, Label
+from reticent.policies import Policy, PublicLabels, ReleasedLabels, refuse_numbers
 from reticent.released.model import Encode, Model
 
 if TYPE_CHECKING:  # learning imports these; predicting does not
@@ -38,6 +38,8 @@ def learn(
     """
     if directory.epoch is not None:
         refuse_without_memory(learner)
+    if isinstance(policy, PublicLabels) and policy.part is not None:
+        _refuse_part(learner, directory)
     for task in tasks:  # sensitive
         task.ready()
         with directory.writer(noise) as gate:  # one writer; budget, ledger, noise
@@ -51,6 +53,28 @@ def learn(
             )
             directory.publish(release)  # one commit point
     return directory.model
+
+
+def task_policy(policy: Policy, labels: Iterable[Label] | None, directory: Directory) -> Policy:
+    """Returns where the labels of one task come from: a public part of the model's, where one is given."""
+    if labels is None:
+        return policy
+    if not isinstance(policy, PublicLabels):
+        raise errors.InvalidValue(
+            "Expected labels= with PublicLabels([...]): where labels are released, the release says which a task has."
+        )
+    return policy.of_task(labels, directory.model.labels)
+
+
+def _refuse_part(learner: "Learner", directory: Directory) -> None:
+    """Refuses a part of the labels where all of them are updated by every task; a learner that can says `narrows`."""
+    if directory.epoch is not None:
+        raise errors.InvalidValue("Expected labels= without memory: its noise spans the same rows in all tasks.")
+    if not getattr(learner, "narrows", False):
+        raise errors.InvalidValue(
+            f"Expected a learner that can learn a part of the labels, such as Cosine(); {type(learner).__name__} does "
+            "not say that it narrows. Nothing was spent."
+        )
 
 
 def warn_of_near_name(task: str, directory: Directory) -> None:

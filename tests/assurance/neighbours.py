@@ -194,6 +194,16 @@ def learn(
     return facts_of(model)
 
 
+def learn_part(folder: Path, rows: Sequence[Row], *, learner: Any) -> Any:
+    """Learns a task that has a part of the labels, with a remap that raises, then one with all of them."""
+    x, y = CONTAINERS["array"](rows)
+    model = classifier(folder / "model", labels=rt.PublicLabels(["a", "b", 1], remap=_explode), learner=learner)
+    model.learn_task(x, y, name="march", labels=["a", 1])
+    model.learn_task(np.eye(2, WIDTH), list(TWO), name="april")
+    model.save(folder / "copy")
+    return facts_of(model)
+
+
 def remember(folder: Path, rows: Sequence[Row], **settings: Any) -> Any:
     """Learns three tasks with memory, the private one first. The vault is outside of what is seen: it may differ."""
     x, y = CONTAINERS["array"](rows)
@@ -399,6 +409,9 @@ def entries() -> list[Entry]:
         for policy in ("public", "released", "released, paper"):
             run = partial(learn, learner=partial(_same, learner), labels=POLICIES[policy])
             found.append(Entry(f"learn_task, {name}, {policy}", "array", many, POINTS, run))
+    for name, learner in {"Cosine": rt.Cosine(), "PeftEnsemble, last layer": PEFT}.items():
+        run = partial(learn_part, learner=learner)
+        found.append(Entry(f"learn_task with labels of its own, {name}", "array", many, POINTS, run))
     found.append(Entry("private_score", "array", few, POINTS, score))
     found.append(Entry("tune_privately", "array", few, POINTS, tune))
     words = st.tuples(hostile.texts | hostile.labels, hostile.labels)

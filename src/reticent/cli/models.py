@@ -144,6 +144,10 @@ def learn(
     person: person_options.Person = None,
     each_row_is_a_person: person_options.EachRow = False,
     name: Annotated[str | None, typer.Option(help="Public name of the task; the file's name by default.")] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Labels of this task alone, one in each line: a public part of the model's public labels."),
+    ] = None,
     encoder: Again = None,
     learner: LearnerAgain = None,
     device: Device = None,
@@ -165,7 +169,10 @@ def learn(
 
     Example: `reticent learn march.parquet --model model/ --person patient --text note --label code`
     """
+    from reticent.policies import PublicLabels
+
     task, cluster = task_name(source, name), cluster_of(engine, address)
+    part = None if labels is None else PublicLabels.from_file(labels).labels
     classifier = loaded(model, encoder, learner, vault, device=device, batch_size=batch_size, bf16=bf16)
     classifier.engine = cluster
     person = person_options.said(person, each_row_is_a_person, classifier.directory.settings)
@@ -174,7 +181,7 @@ def learn(
         ledger_verbs.anchored(model, anchor)
     if not as_json:
         person_options.say_sizes(classifier.labels, classifier.budget, remembers=classifier.memory is not None)
-    classifier.learn_task(examples, name=task, each_row_is_a_person=person is None)
+    classifier.learn_task(examples, name=task, each_row_is_a_person=person is None, labels=part)
     if anchor is not None:
         ledger_verbs.anchored(model, anchor)
     facts = {"task": task, "labels_known": len(classifier.classes_), **classifier.spent()}

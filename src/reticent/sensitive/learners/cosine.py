@@ -1,9 +1,10 @@
 """Cosine: noisy per-class sums of unit features. The paper's Cosine Classifier, and our version."""
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from reticent.released.naming import NAMES, Name, Naming, no_names
 from reticent.released.release import Past, Release
 from reticent.released.standing import counted_rows, live_rows
 from reticent.released.sums import Sums
+from reticent.sensitive.learners.learner import refuse_large_part
 from reticent.sensitive.learners.seen import Seen, seen
 from reticent.sensitive.learners.stream_rows import stream_rows
 from reticent.sensitive.task import Task
@@ -63,6 +65,8 @@ class Cosine:
         """The paper's algorithm: noisy sums of every label, added up, plain cosine."""
         return cls(combine=denoise.total, keep_all=True, centre=False)
 
+    narrows: ClassVar[bool] = True  # a task may have a part of the labels
+
     @property
     def remembers(self) -> bool:
         """Whether it can use the vault of a model with memory: how its rows hang together is read by evidence alone."""
@@ -95,6 +99,10 @@ class Cosine:
             return stream_rows(looked, policy, known, gate, gate.memory, past, name)
         if isinstance(policy, PublicLabels):
             gaussian = policy.sums(gate.budget)
+            if policy.part is not None:
+                refuse_large_part(policy.part, keep_all=self.keep_all)
+                permit = gate.spend(gaussian, task=task.name)
+                return noisy_sums(looked, known, _NO_LABELS, gaussian, permit, updated=policy.part.labels, name=name)
             kept = _Sparse.after(past, gaussian, known, looked.width)
             permit = gate.spend(gaussian, task=task.name)
             if self.keep_all:
@@ -240,14 +248,15 @@ def noisy_sums(
     gaussian: events.Gaussian,
     permit: Permit,
     *,
-    updated: set[Label] | None = None,
+    updated: Collection[Label] | None = None,
     name: Name = no_names,
 ) -> Release:
-    """Releases the noisy sums of all labels, or only of those that this task released (the paper)."""
+    """Releases the noisy sums of all labels, or only of those that this task has or released (the paper)."""
     everything = known.union(new)
     rows = np.arange(len(everything))
     if updated is not None:
-        rows = np.array([i for i, label in enumerate(everything.labels) if label in updated], dtype=np.int64)
+        places = (everything.row(label) for label in updated)
+        rows = np.array(sorted(row for row in places if row >= 0), dtype=np.int64)
     space = LabelSpace(tuple(everything.labels[i] for i in rows))
     sums = permit.draw(GaussianSum(gaussian), looked.known_sums(space)).astype(np.float32)
     sums /= np.float32(grid.SCALE)  # a power of two: nothing is rounded twice

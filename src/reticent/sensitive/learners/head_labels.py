@@ -18,6 +18,7 @@ from reticent.labels import Label, LabelSpace
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy import accounting, events
 from reticent.privacy.events import Event
+from reticent.sensitive.learners.learner import refuse_large_part
 
 Ints = npt.NDArray[np.int64]
 # From what else a task spends, the budget, rate and steps to a training within it.
@@ -44,7 +45,7 @@ class TaskCost:
         if isinstance(policy, PublicLabels):
             new = LabelSpace(())
             at = policy.rows(found, known)
-            rows = np.arange(len(known))
+            rows = np.arange(len(known)) if policy.part is None else np.array([*map(known.row, policy.part.labels)])
             if isinstance(self.counts, events.Gaussian):
                 rows = _that_stand_out(at[at >= 0], self.counts, len(known), permit)
         else:
@@ -93,7 +94,9 @@ def task_cost(
     """
     steps_at = partial(calibrate, rate=rate, steps=steps)
     if isinstance(policy, PublicLabels):
-        if keep_all or len(known) <= ALL_KEPT:
+        if policy.part is not None:
+            refuse_large_part(policy.part, keep_all=keep_all)
+        if keep_all or len(known) <= ALL_KEPT or policy.part is not None:
             training = steps_at(events.Public(), budget)
             return TaskCost(training, training)
         noise = accounting.gaussian_sigma(budget) / math.sqrt(_COUNT_SHARE)

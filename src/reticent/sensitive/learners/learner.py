@@ -9,6 +9,7 @@ from reticent import errors
 from reticent.encoders.encoder import Encoder
 from reticent.encoders.wrapped import one_by_one
 from reticent.gate.gate import Gate
+from reticent.gate.sparse import ALL_KEPT
 from reticent.labels import LabelSpace
 from reticent.policies import Policy
 from reticent.released.model import Encode, Rule
@@ -58,3 +59,12 @@ def encoded(inputs: Any, encoder: Encode | None, past: Past) -> npt.NDArray[Any]
             if before is not None and before.shape[1] != features.shape[1]:
                 raise errors.InvalidValue(f"Expected features of width {before.shape[1]}, as in earlier tasks.")
     return features
+
+
+def refuse_large_part(part: LabelSpace, *, keep_all: bool) -> None:
+    """Refuses labels of one task that are more than publish every block: which ones stand out is told of all labels."""
+    if len(part) > ALL_KEPT and not keep_all:
+        raise errors.InvalidValue(
+            f"Expected at most {ALL_KEPT:,} labels for one task, or a learner that keeps all rows, such as "
+            "Cosine.paper(). Nothing was spent."
+        )

@@ -89,6 +89,7 @@ class PeftEnsemble:
     decoys: int = _DECOYS
     keep_all: bool = False
     tuning: str | None = None
+    narrows: ClassVar[bool] = True  # a task may have a part of the labels
     takes_one_example_per_person: ClassVar[bool] = True  # steps sample examples, not persons
     engine: Engine = field(default_factory=Engine)
     calibrate: Calibrate = field(default=accounting.training_beside, repr=False)
