@@ -237,7 +237,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def private_score(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         epsilon: float,
         name: str,
@@ -250,7 +250,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         For persons who are in a learned task too it is another task of theirs: count it in `tasks_per_person`.
 
         Args:
-            X: Inputs, as `learn_task` takes them.
+            X: Inputs, or a source, as `learn_task` takes them.
             y: One label per example.
             epsilon: What to spend.
             name: The public name of the test data in the ledger.
@@ -263,7 +263,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         with errors.silenced():
             whose = estimator.one_of(persons, units)
-            task = Task(X, y, whose, name=name, each_row_is_a_person=each_row_is_a_person)
+            said: dict[str, Any] = {"name": name, "each_row_is_a_person": each_row_is_a_person}
+            task = Task.streamed(X, **said) if estimator.is_source(X, y, whose) else Task(X, y, whose, **said)
         schema.refuse_unlearned(self.releases)
         directory = self._to_learn(X)
         program.warn_of_near_name(task.name, directory)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import reticent as rt
@@ -54,7 +55,7 @@ def recorded(monkeypatch):
 
 
 def counted(
-    seen: list[Any], model: rt.ContinualClassifier, x: Any, y: Sequence[object], units: Any = None
+    seen: list[Any], model: rt.ContinualClassifier, x: Any, y: Sequence[object] | None, units: Any = None
 ) -> tuple[int, int]:
     """Returns right answers and examples, as the mechanism was given them."""
     model.private_score(x, y, epsilon=0.01, name=f"test {len(seen)}", units=units)
@@ -72,6 +73,26 @@ def test_private_accuracy_spends_before_it_draws(recorded):
     with pytest.raises(errors.BudgetExceeded):
         model.private_score(FEATURES, LABELS, epsilon=30.0, name="too much")
     assert recorded[2:] == ["spend"]  # nothing was drawn for it
+
+
+def test_private_accuracy_reads_a_source_after_the_spend(recorded):
+    """Batch by batch, with the counts of arrays; persons are bounded over all batches."""
+    model = trained(rt.Budget(epsilon=1.0, delta=1e-5, tasks_per_person=50, examples_per_person=2))
+    ids = [f"person {i % 15}" for i in range(len(LABELS))]
+    expected = counted(recorded, model, FEATURES, LABELS, ids)
+    spends: list[int] = []
+
+    class Tells(rt.Batches):
+        def __iter__(self) -> Any:
+            spends.append(len(model.statement().spends))
+            return super().__iter__()
+
+    x = pa.FixedSizeListArray.from_arrays(pa.array(FEATURES.ravel()), WIDTH)
+    batches = pa.table({"x": x, "y": LABELS, "who": ids}).to_batches(max_chunksize=7)
+    before = len(model.statement().spends)
+    assert counted(recorded, model, Tells(batches, features="x", label="y", person="who"), None) == expected
+    assert expected[1] == 30
+    assert spends == [before + 1]
 
 
 def test_one_example_moves_the_sums_by_at_most_one(recorded):

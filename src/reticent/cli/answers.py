@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -193,8 +194,7 @@ def evaluate(
         person = person_options.said(person, each_row_is_a_person, classifier.directory.settings)
     examples = labelled(source, text=text, image=image, features=features, label=label, person=person)
     if epsilon is not None:
-        whose = {"persons": examples.persons, "each_row_is_a_person": person is None}
-        accuracy = classifier.private_score(examples.inputs, examples.labels, epsilon=epsilon, name=task, **whose)
+        accuracy = classifier.private_score(examples, epsilon=epsilon, name=task, each_row_is_a_person=person is None)
         facts = {"accuracy": accuracy, "public": False, "epsilon": epsilon}
         if as_json:
             typer.echo(json.dumps(facts, indent=2))
@@ -207,7 +207,9 @@ def evaluate(
         return
     from reticent.report.measured import measure
 
-    found = measure(classifier.predict(examples.inputs), examples.labels, known=classifier.classes_)
+    answered = ((classifier.predict(batch.inputs), batch.labels) for batch in examples)
+    pairs = chain.from_iterable(zip(answers, labels, strict=True) for answers, labels in answered)
+    found = measure(pairs, known=classifier.classes_)
     if by_label is not None:
         row_files.write_rows(by_label, found.table(), texts=["label"])
     if as_json:

@@ -116,25 +116,6 @@ def labelled(
     label: str | None,
     person: str | None = None,
 ) -> Any:
-    """Reads examples with their labels."""
-    from reticent.readers import Columns, read
-
-    columns = Columns(text=text, image=image, features=listed(features), label=label, person=person)
-    examples = read(source, columns)
-    if examples.labels is None:
-        raise errors.InvalidValue(_NO_LABELS)
-    return examples
-
-
-def labelled_source(
-    source: Path,
-    *,
-    text: str | None,
-    image: str | None,
-    features: str | None,
-    label: str | None,
-    person: str | None = None,
-) -> Any:
     """Opens examples with their labels; reads header or schema, and no row of a file."""
     from reticent.readers import Columns, open_source
 

@@ -8,7 +8,7 @@ import typer
 
 from reticent import errors
 from reticent.cli import ledger_verbs, person_options
-from reticent.cli.inputs import cluster_of, encoder_of, labelled_source, learner_of, loaded, memory_of, task_name
+from reticent.cli.inputs import cluster_of, encoder_of, labelled, learner_of, loaded, memory_of, task_name
 from reticent.cli.options import (
     Address,
     Again,
@@ -176,7 +176,7 @@ def learn(
     classifier = loaded(model, encoder, learner, vault, device=device, batch_size=batch_size, bf16=bf16)
     classifier.engine = cluster
     person = person_options.said(person, each_row_is_a_person, classifier.directory.settings)
-    examples = labelled_source(source, text=text, image=image, features=features, label=label, person=person)
+    examples = labelled(source, text=text, image=image, features=features, label=label, person=person)
     if anchor is not None:
         ledger_verbs.anchored(model, anchor)
     if not as_json:

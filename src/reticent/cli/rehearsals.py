@@ -59,10 +59,11 @@ def compare(
     named = {name: learner_of(name) for name in learner} if learner else None
     from reticent.lab.compare import compare as simulate
     from reticent.policies import ReleasedLabels
+    from reticent.readers import collected
 
-    examples = labelled(sample, text=text, image=image, features=features, label=label)
+    examples = collected(labelled(sample, text=text, image=image, features=features, label=label))
     found = simulate(
-        (examples.inputs, list(examples.labels)),
+        (examples.inputs, list(examples.labels or ())),
         budget,
         errors.whole("tasks", tasks, at_least=1),
         learners=named,

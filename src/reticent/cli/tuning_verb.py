@@ -25,12 +25,15 @@ def on_public_data(
     seed: int,
 ) -> "PeftEnsemble":
     """Returns a learner whose settings suit public data."""
+    from reticent.readers import collected
     from reticent.sensitive.tuning import tune
 
     start = learner_of("peft", task_size=task_size)
-    examples = labelled(sample, **columns)
+    examples = collected(labelled(sample, **columns))
     through: Any = encoder_of(encoder if columns["text"] or columns["image"] else "none")
-    return tune(start, examples.inputs, list(examples.labels), budget=budget, encoder=through, trials=trials, seed=seed)
+    return tune(
+        start, examples.inputs, list(examples.labels or ()), budget=budget, encoder=through, trials=trials, seed=seed
+    )
 
 
 def privately(
@@ -63,6 +66,8 @@ def privately(
         name: The public name of the spend.
         mean_runs: How many runs to expect.
     """
+    from reticent.readers import collected
+
     if validation is None:
         raise errors.InvalidValue("Expected --validation FILE: public data to score runs on; scores are not paid for.")
     if validation.resolve() == source.resolve():
@@ -73,8 +78,8 @@ def privately(
     start = _trained(directory.settings["learner"])
     person = person_options.said(*whose, directory.settings)
     budget = _part(classifier.budget, epsilon, delta)
-    public = labelled(validation, **columns)
-    examples = labelled(source, **columns, person=person)
+    public = collected(labelled(validation, **columns))
+    examples = collected(labelled(source, **columns, person=person))
     from reticent.sensitive.tuning import tune_privately
 
     with errors.silenced(), directory.writer() as gate:
@@ -84,7 +89,7 @@ def privately(
             examples.inputs,
             examples.labels,
             policy=classifier.labels,
-            public_validation=(public.inputs, list(public.labels)),
+            public_validation=(public.inputs, list(public.labels or ())),
             budget=budget,
             gate=gate,
             encoder=classifier.encoder,

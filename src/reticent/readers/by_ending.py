@@ -74,7 +74,11 @@ def read(path: Path | Sequence[Path], columns: Columns, *, labelled: bool = True
         columns: Which columns are what.
         labelled: As there.
     """
-    source = open_source(path, columns, labelled=labelled)
+    return collected(open_source(path, columns, labelled=labelled))
+
+
+def collected(source: Source) -> Examples:
+    """Reads all of a source into memory; refuses one that declares more than half of it."""
     refuse_too_large(source.path, source.size)
     found = joined(list(source))
     labels = None if found.labels is None else _Cells(found.labels, numeric=source.numeric)

@@ -1,11 +1,11 @@
 """Accuracy on public test data: how sure it is, by label, and what is lost to labels that are not known."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from reticent import errors
-from reticent.labels import Label, canonical, in_public_order, spelled
+from reticent.labels import Label, Spellings, canonical, in_public_order
 from reticent.privacy.confidence import clopper_pearson
 from reticent.privacy.rounding import rounded_down, rounded_up
 
@@ -44,7 +44,7 @@ class Measured:
         known: Those of them that the model can answer with.
 
     Example:
-        >>> found = measure(["a", "a", "b"], ["a", "b", "c"], known=["a", "b"])
+        >>> found = measure([("a", "a"), ("a", "b"), ("b", "c")], known=["a", "b"])
         >>> found.all.right, found.unknown.n, found.with_known_labels.accuracy
         (1, 1, 0.5)
     """
@@ -107,22 +107,22 @@ class Measured:
         }
 
 
-def measure(answers: Sequence[object], truth: Sequence[object], *, known: Iterable[Label]) -> Measured:
+def measure(pairs: Iterable[tuple[object, object]], *, known: Iterable[Label]) -> Measured:
     """Compares answers with the truth, label by label. For public data: nothing here is private.
 
     Args:
-        answers: What the model said.
-        truth: The labels; an example without one counts for nothing.
+        pairs: What the model said, and the label; an example without one counts for nothing.
         known: Every label that the model can answer with.
     """
     counts: dict[Label, list[int]] = {}
     everything = frozenset(known)
-    for answer, cell in zip(map(canonical, answers), truth, strict=True):
-        label = spelled(cell, everything)
+    spelled = Spellings(everything)
+    for answer, cell in pairs:
+        label = spelled.one(cell)
         if label is not None:
             found = counts.setdefault(label, [0, 0])
             found[0] += 1
-            found[1] += answer == label
+            found[1] += canonical(answer) == label
     if not counts:
         raise errors.InvalidValue("Expected at least one example to measure accuracy on.")
     return Measured({label: Share(*found) for label, found in counts.items()}, everything & counts.keys())

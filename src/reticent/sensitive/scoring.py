@@ -33,22 +33,17 @@ def noisy_accuracy(
 
     Guarantees (with the assumptions of the budget):
       - (epsilon, delta of the budget)-DP for the persons in the test set.  test_private_accuracy_is_paid_for
-      - Spent before anything is drawn.                                     test_private_accuracy_spends_before_it_draws
+      - Spent before anything is drawn,                                     test_private_accuracy_spends_before_it_draws
+        and before a row is read.                    test_private_accuracy_reads_a_source_after_the_spend
       - Refuses by shapes and types alone, never by a row.                  test_private_accuracy_raises_for_no_row
       - An answer depends on its own example alone, to the bit.             test_answers_depend_on_their_example_alone
       - One person counts for as many examples as the budget says.          test_private_accuracy_bounds_persons
     """
     event = accuracy_event(gate.budget, epsilon)
     task = gate.admit(task)
-    if encoder is None:
-        encoded(task.inputs, None, model.releases)  # refuses what are no features
-    elif not isinstance(encoder, Encoder):
-        encoder = one_by_one(encoder, task.inputs)
-    answers = model.names(model.answers(task.inputs, encoder))
-    labels = task.spelled_like(model.labels).labels
-    right = sum(canonical(a) == b for a, b in zip(answers, labels, strict=True))
+    encoded(task.no_inputs, encoder, model.releases if encoder is None else ())  # refuses what are no features
+    task.refuse_elsewhere()
     one = math.floor(grid.SCALE / math.sqrt(2))
-    exact = np.array([right * one, len(answers) * one], dtype=np.int64)
     try:
         permit = gate.spend(event, task=task.name)
     except errors.BudgetExceeded:
@@ -56,9 +51,15 @@ def noisy_accuracy(
             f"Accuracy at epsilon {epsilon:g} would cost one person of {task.name!r} more than the budget allows; "
             "nothing was spent. Ask for a smaller epsilon, or give test data of other persons another name."
         ) from None
-    hits, total = permit.draw(GaussianSum(event), exact)
+    right = total = 0
+    for batch in task.spelled_like(model.labels).batches():
+        each = encoder if encoder is None or isinstance(encoder, Encoder) else one_by_one(encoder, batch.inputs)
+        answers = model.names(model.answers(batch.inputs, each))
+        right += sum(canonical(answer) == label for answer, label in zip(answers, batch.labels, strict=True))
+        total += len(answers)
+    hits, noisy = permit.draw(GaussianSum(event), np.array([right * one, total * one], dtype=np.int64))
     permit.publish()
-    return float(np.clip(hits / max(total, 1), 0, 1))
+    return float(np.clip(hits / max(noisy, 1), 0, 1))
 
 
 def accuracy_event(budget: Budget, epsilon: float) -> events.Gaussian:
