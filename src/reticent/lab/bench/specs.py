@@ -42,6 +42,8 @@ OFFLINE = (
     "aggregation",
     "domain-shift",
     "domain-shift-film",
+    "shift",
+    "shift-film",
 )
 
 

@@ -98,8 +98,19 @@ class Diagnoses:
 
 CLINC150, CIFAR100, ICD10CM, ICD10CM_BLOCKS = "clinc150", "cifar100-features", "icd10cm", "icd10cm-blocks"
 SPLIT_CIFAR100, SPLIT_IMAGENET_R, FIVE_DATASETS = "split-cifar100", "split-imagenet-r", "five-datasets"
-NAMES = (CLINC150, CIFAR100, ICD10CM, ICD10CM_BLOCKS, SPLIT_CIFAR100, SPLIT_IMAGENET_R, FIVE_DATASETS)
-_FILES = {CLINC150: "clinc150_data_full.json", CIFAR100: "cifar100_efficientnet_lite0.npz"}
+DIGITS, CIFAR100_IMAGES, DIGITS_AND_CIFAR100 = "digits", "cifar100-images", "digits-and-cifar100"
+NAMES = (
+    *(CLINC150, CIFAR100, ICD10CM, ICD10CM_BLOCKS),
+    *(DIGITS, CIFAR100_IMAGES, DIGITS_AND_CIFAR100),
+    *(SPLIT_CIFAR100, SPLIT_IMAGENET_R, FIVE_DATASETS),
+)
+_IMAGES = "cifar100_test_images.npz"
+_FILES = {
+    CLINC150: "clinc150_data_full.json",
+    CIFAR100: "cifar100_efficientnet_lite0.npz",
+    CIFAR100_IMAGES: _IMAGES,
+    DIGITS_AND_CIFAR100: _IMAGES,
+}
 _BENCH_MOST_PER_BLOCK = 100
 _FEWEST_OF_A_BLOCK = 3
 _HELD_OUT = 0.2
@@ -114,7 +125,7 @@ def load(name: str, folder: Path, *, text: str | None = None, label: str | None 
 
     Args:
         name: One of `NAMES`, the path of a CSV file, or "module:object": a `Data`, or what returns one.
-        folder: Where the files of named data sets lie; `icd10cm` needs none.
+        folder: Where the files of named data sets lie; `icd10cm` and `digits` need none.
         text: Column of a CSV file.
         label: Column of a CSV file.
 
@@ -122,7 +133,8 @@ def load(name: str, folder: Path, *, text: str | None = None, label: str | None 
         >>> load("mnist-1d", Path("."))
         Traceback (most recent call last):
         reticent.lab.data.datasets.MissingData: No data set is called mnist-1d. There are clinc150, cifar100-features, \
-icd10cm, icd10cm-blocks, split-cifar100, split-imagenet-r, five-datasets, a path that ends in .csv, or module:object.
+icd10cm, icd10cm-blocks, digits, cifar100-images, digits-and-cifar100, split-cifar100, split-imagenet-r, \
+five-datasets, a path that ends in .csv, or module:object.
     """
     check(name, folder)
     if name.endswith(".csv"):
@@ -136,9 +148,12 @@ icd10cm, icd10cm-blocks, split-cifar100, split-imagenet-r, five-datasets, a path
         return _cifar100(folder)
     if name in (ICD10CM, ICD10CM_BLOCKS):
         return _icd10cm() if name == ICD10CM else _icd10cm_blocks()
-    from reticent.lab.data import image_sets
+    from reticent.lab.data import image_sets, shifted
 
     return {
+        DIGITS: lambda folder: shifted.digits(),
+        CIFAR100_IMAGES: lambda folder: shifted.cifar100_images(folder / _IMAGES),
+        DIGITS_AND_CIFAR100: lambda folder: shifted.digits_and_cifar100(folder / _IMAGES),
         SPLIT_CIFAR100: image_sets.split_cifar100,
         SPLIT_IMAGENET_R: image_sets.split_imagenet_r,
         FIVE_DATASETS: image_sets.five_datasets,
