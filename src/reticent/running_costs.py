@@ -127,11 +127,13 @@ class Workload:
     def kept(self, task: int) -> int:
         """Labels in the release of a task, at most.
 
-        All of a small space. Of a large one those that ever had examples, if all of them stand out, and some of noise.
+        All of a small space. Of a large one those with examples, if all of them stand out, the newest of earlier ones,
+        and some of noise; where labels come back in every task, those with examples are the same ones each time.
         """
         if self.labels <= _ALL_KEPT:
             return self.labels
-        return min(self.labels, self.live * task + _KEPT + min(_STANDING, _KEPT * (task - 1)))
+        earlier = min(_STANDING, self.live * (task - 1)) + min(_STANDING, _KEPT * (task - 1))
+        return min(self.labels, self.live + _KEPT + earlier)
 
     @property
     def blocks(self) -> int:

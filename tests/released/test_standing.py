@@ -16,7 +16,7 @@ from reticent.released import denoise
 from reticent.released import standing as module
 from reticent.released.common import common_direction
 from reticent.released.release import Release
-from reticent.released.standing import ALL_KEPT, STANDING, counted_rows, live_rows, standing
+from reticent.released.standing import ALL_KEPT, STANDING, counted_rows, followed, live_rows, standing
 from reticent.released.sums import Sums
 
 WIDTH, NOISE = 12, 2.0
@@ -156,3 +156,71 @@ def test_labels_that_do_not_stand_cannot_win_and_cost_nothing():
     assert len(scorer.rows) + len(scorer.rest) == 3_001
     everything = [of_noise(np.arange(3_000))]
     assert len(Sums(counting).scorer(everything, LabelSpace(tuple(range(3_000)))).rows) == 3_000
+
+
+# --- what the next release keeps
+
+
+SPACE = LabelSpace(tuple(f"c{i}" for i in range(10_000)))
+DRAW = np.random.default_rng(9)
+
+
+def stream(sizes: list[float], row: int = 7) -> list[Release]:
+    """One label in every release, with so many examples in each, in units of the noise of one coordinate."""
+    blocks = [NOISE * (size * np.eye(1, WIDTH) + DRAW.standard_normal((1, WIDTH))) for size in sizes]
+    return [release([row], block) for block in blocks]
+
+
+CROWD = release(np.arange(100, 100 + STANDING), np.full((STANDING, WIDTH), 10 * NOISE))  # newer, and beyond doubt
+
+
+def test_labels_that_do_not_come_back_are_given_up():
+    """A label beyond doubt in one task, then nothing: followed while few are newer, later in few streams of many."""
+    quiet = [50.0, *[0.0] * 10]
+    assert all(7 in followed(stream(quiet), SPACE) for _ in range(20))
+    after = [7 in followed([*stream(quiet), CROWD], SPACE) for _ in range(200)]
+    assert np.mean(after) < 0.4  # noise looks like 0.2 of them by its energy, and again along what is common
+    assert 7 not in followed([*stream([50.0]), CROWD], SPACE)
+    assert len(followed([*stream([50.0]), CROWD], SPACE)) == STANDING
+    assert all(7 in live_rows([*stream(quiet), CROWD], SPACE) for _ in range(5))  # it can still win
+
+
+@pytest.mark.parametrize("later", [[2.0] * 16, [*[0.0] * 16, 30.0]], ids=["thinly", "in force"])
+def test_labels_that_come_back_are_followed(later):
+    assert all(7 in followed([*stream([50.0, *later]), CROWD], SPACE) for _ in range(20))
+
+
+def test_labels_in_doubt_are_followed_while_they_are_among_the_best():
+    """As before: they need blocks to stand out by their sum."""
+    thin = [release([7], np.full((1, WIDTH), 0.5 * NOISE))] * 20
+    assert 7 in followed(thin, SPACE)
+    others = of_noise(np.arange(10, 6_000))
+    assert followed([others], SPACE).tolist() == standing([others], len(SPACE)).tolist()
+    assert len(followed([others], SPACE)) == STANDING
+    assert followed([], SPACE).tolist() == []
+    small = LabelSpace(SPACE.labels[:ALL_KEPT])
+    assert followed([release([7], np.zeros((1, WIDTH)))], small).tolist() == [7]
+
+
+def test_releases_are_bounded_by_what_is_new():
+    """However many labels were released by their counts: the newest are followed, and those that come back."""
+    known = LabelSpace(tuple(f"n{i}" for i in range(9_000)))
+    made = release(np.arange(9_000), np.full((9_000, WIDTH), 3 * NOISE))
+    first = dataclasses.replace(made, labels=known)
+    assert counted_rows([first], known).tolist() == list(range(9_000))
+    assert len(followed([first], known)) == STANDING
+    strong = release([8_500], 30 * NOISE * np.eye(1, WIDTH))
+    found = followed([first, strong], known)
+    assert 8_500 in found
+    assert len(found) <= STANDING + 1
+    newer = release([8_501], 9 * NOISE * np.ones((1, WIDTH)))  # stronger than its first: it is the newest now
+    assert followed([first, newer], known).tolist() == [*range(STANDING - 1), 8_501]
+    assert found.tolist() == sorted(set(found.tolist()))
+
+
+def test_rows_of_released_labels_are_found_in_any_order():
+    """Beside each other or not: a release of somebody else may name labels that were known."""
+    known = LabelSpace(("a", "b", "c", "d"))
+    for labels, rows in ((("b", "c"), [1, 2]), (("b", "d", "c"), [1, 2, 3]), (("d", "a"), [0, 3])):
+        made = dataclasses.replace(release([0], np.zeros((1, WIDTH))), labels=LabelSpace(labels))
+        assert counted_rows([made], known).tolist() == rows

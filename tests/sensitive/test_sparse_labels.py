@@ -1,4 +1,4 @@
-"""Public labels beside released ones: beyond 2,000 that may be empty, blocks that stand out are published alone."""
+"""Public labels beside released ones: beyond 2,000 known ones, blocks that stand out are published alone."""
 
 from typing import Any
 
@@ -8,8 +8,9 @@ import pytest
 import reticent as rt
 from reticent.gate.sparse import ALL_KEPT
 from reticent.privacy import events
-from reticent.released import sums
+from reticent.released import standing, sums
 from reticent.released.release import Release
+from reticent.released.standing import STANDING
 
 WIDTH, MANY = 32, 5_000
 BUDGET = rt.Budget(epsilon=1.0, delta=1e-5)
@@ -80,7 +81,7 @@ def test_new_labels_carry_their_own_noise():
 @pytest.mark.parametrize(
     ("learner", "policy", "public", "expected"),
     [
-        (rt.Cosine(), None, ALL_KEPT, ALL_KEPT + 2),
+        (rt.Cosine(), None, ALL_KEPT - 2, ALL_KEPT),
         (rt.Cosine(keep_all=True), None, ALL_KEPT + 1, ALL_KEPT + 3),
         (rt.Cosine.paper(), rt.ReleasedLabels.paper(), ALL_KEPT + 1, 1),
         (rt.Cosine(), rt.ReleasedLabels.paper(), ALL_KEPT + 1, 1),
@@ -93,12 +94,13 @@ def test_where_every_block_is_published_as_before(learner, policy, public, expec
     assert len(rows(made.releases[-1])) == expected
 
 
-def test_one_label_more_than_are_kept_is_sparse():
-    """Released labels are not counted: two of the known ones are sure to have had examples."""
-    made = model(public=ALL_KEPT + 1)
+@pytest.mark.parametrize(("public", "centred"), [(ALL_KEPT - 1, True), (ALL_KEPT, True), (ALL_KEPT + 1, False)])
+def test_one_label_more_than_are_kept_is_sparse(public, centred):
+    """Whichever way they became known; what is common is taken off unless more than that many may be empty."""
+    made = model(public=public)
     made.learn_task(*examples(flu=400), name="second")
     assert len(rows(made.releases[-1])) < ALL_KEPT / 2
-    assert "centre" not in made.releases[-1].parameters
+    assert ("centre" in made.releases[-1].parameters) == centred
 
 
 def test_with_memory_every_row_is_published(tmp_path):
@@ -124,3 +126,48 @@ def test_thin_released_labels_can_win_in_a_huge_space():
     present = sums.blocks_of(learned, np.array([0, 1, 5, 2 + MANY]), labels).present
     assert present is not None
     assert present.tolist() == [True, True, False, True]
+
+
+# --- labels that were all released by their counts
+
+RELEASED, EACH = ALL_KEPT + 500, 90
+CENTRES = COMMON + np.random.default_rng(8).normal(size=(RELEASED, WIDTH)) / 3
+
+
+def of_classes(classes: Any, each: int) -> tuple[Any, list[str]]:
+    x = np.repeat(CENTRES[classes], each, axis=0)
+    return x + DRAW.normal(size=x.shape) / 30, [f"class {c:05d}" for c in np.repeat(classes, each)]
+
+
+@pytest.fixture(scope="module")
+def many_released() -> rt.ContinualClassifier:
+    made = rt.ContinualClassifier(labels=rt.ReleasedLabels(), budget=rt.Budget(epsilon=4.0, delta=1e-5))
+    made.learn_task(*of_classes(np.arange(RELEASED), EACH), name="first")
+    assert len(made.classes_) == RELEASED
+    return made
+
+
+def test_released_labels_of_any_number_take_the_sparse_path(many_released):
+    """The newest thousand are followed, others are kept where they stand out; every label can be predicted."""
+    known = {label: row for row, label in enumerate(many_released.classes_.tolist())}
+    last, x = RELEASED - 1, of_classes(np.arange(0, RELEASED, 7), 2)
+    many_released.learn_task(*of_classes(np.array([3, last]), 200), name="second")
+    found = rows(many_released.releases[-1])
+    assert {known["class 00003"], known[f"class {last:05d}"]} <= set(found)
+    assert STANDING <= len(found) < STANDING + 500
+    assert np.mean(many_released.predict(x[0]) == x[1]) > 0.9
+
+
+def test_one_example_changes_no_support_of_released_labels(many_released):
+    """A label that was given up and has one example is kept as rarely as one without: the law is that of noise."""
+    known = {label: row for row, label in enumerate(many_released.classes_.tolist())}
+    followed_now = set(standing.followed(many_released.releases, many_released.directory.model.labels).tolist())
+    quiet = [label for label, row in known.items() if row not in followed_now]
+    assert len(quiet) > RELEASED - STANDING - 500
+    with_one, without = quiet[::2], quiet[1::2]
+    x, y = of_classes(np.array([int(label[-5:]) for label in with_one]), 1)
+    many_released.learn_task(x, y, name="one each")
+    found = set(rows(many_released.releases[-1]))
+    share = [np.mean([known[label] in found for label in some]) for some in (with_one, without)]
+    assert 0.05 < share[1] < 0.25  # 300 of 2,500 blocks of noise
+    assert share[0] < share[1] + 0.12

@@ -1,13 +1,15 @@
 """Known labels of any number beside labels that become known: one Gaussian, at a cost that follows what is kept.
 
 The joint release (`mechanisms.JointGaussian`, THEORY section 4) draws noise for the block of every known label. Where
-thousands of them may have no examples at all, as public labels that were added to released ones, only blocks that stand
-out are published here, by the rule of `gate/sparse`.
+thousands of them may have no examples in a task, only blocks that stand out are published here, by the rule of
+`gate/sparse`. A label is known if it is public or if an earlier task released it: which way is the same to the proof,
+since either is a fact that was published before the task.
 
 The cost is that of the joint release: (epsilon, max(delta_G(epsilon), p1)), or whatever its event costs a person of
 several tasks and examples. Proof. Let G publish all blocks, and let f leave out the block k of a known label unless the
-label is in the public set `kept_before` or k exceeds a public threshold. f reads nothing but what G has published and
-public facts, and it is the same f for both neighbours; so f(G) is post-processing of G, in each case of the proof of G.
+label is in the set `kept_before`, which follows from earlier releases, or k exceeds a public threshold. f reads nothing
+but what G has published and public facts, and it is the same f for both neighbours; so f(G) is post-processing of G, in
+each case of the proof of G.
 
 What is drawn has the distribution of f(G). Proof. Given the data, the noise of different blocks is independent. So the
 kept blocks of known labels, and what is published of other labels, are independent in f(G), as they are here, and it is

@@ -23,8 +23,8 @@ from reticent.released.model import Rule
 AnyLedger = TypeVar("AnyLedger", bound=LedgerFile)
 
 A_COPY = (
-    "This is a copy of a model: it predicts, and without a ledger it neither learns nor says what was spent. Use the model "
-    "that it was copied from, or load(path)."
+    "This is a copy of a model: it predicts, and without a ledger it neither learns nor says what was spent. Use the "
+    "model that it was copied from, or load(path)."
 )
 """The refusal of a copy in memory."""
 

@@ -24,7 +24,7 @@ from reticent.released.evidence import by_evidence
 from reticent.released.model import Encode, learned_rows
 from reticent.released.naming import NAMES, Name, Naming, no_names
 from reticent.released.release import Past, Release
-from reticent.released.standing import counted_rows, live_rows
+from reticent.released.standing import counted_rows, followed
 from reticent.released.sums import Sums
 from reticent.sensitive.learners.learner import refuse_large_part
 from reticent.sensitive.learners.seen import Seen, seen
@@ -46,9 +46,9 @@ class Cosine:
 
     Args:
         combine: How the tasks' sums become one weight vector per label.
-        keep_all: Publish the noisy sums of all known labels, however many; else beyond 2,000 public labels, also beside
-            released ones, only those that stand out from the noise, in this task or by their earlier sums
-            (`released.standing`), and those that were released.
+        keep_all: Publish the noisy sums of all known labels, however many; else beyond 2,000, public or released, only
+            those that stand out from the noise in this task, and those that earlier releases say to follow
+            (`released.standing`): new ones, those that come back, and those that may be there.
         centre: Take off what examples have in common, as far as names and earlier releases tell.
 
     Example:
@@ -91,8 +91,9 @@ class Cosine:
     ) -> Release:
         """Releases the noisy sums of known labels, and new labels as the policy says."""
         task = gate.admit(task)
-        sparse = self._is_sparse(policy, known, gate, past)
-        looked, name = self._placed(seen(task, encoder, past), policy, known, encoder, past, sparse)
+        sparse = self._is_sparse(policy, known, gate)
+        centre = self.centre and not (sparse and _may_be_empty(known, past))
+        looked, name = self._placed(seen(task, encoder, past), policy, known, encoder, past, centre)
         if isinstance(policy, PublicLabels):
             looked = looked.named(partial(policy.resolve, known=known))
         if gate.memory is not None:
@@ -131,13 +132,11 @@ class Cosine:
         updated = None if policy.remember else set(released)
         return noisy_sums(looked, known, new, gaussian, permit, updated=updated, name=name)
 
-    def _is_sparse(self, policy: Policy, known: LabelSpace, gate: Gate, past: Past) -> bool:
-        """Whether more labels may have no examples than publish every block; with memory all rows are published."""
+    def _is_sparse(self, policy: Policy, known: LabelSpace, gate: Gate) -> bool:
+        """Whether there are more labels than publish every block; with memory all rows are published."""
         if isinstance(policy, ReleasedLabels) and (self.keep_all or not (policy.selection is None or policy.remember)):
             return False
-        if gate.memory is not None or len(known) <= ALL_KEPT:
-            return False
-        return len(known) - len(counted_rows(past, known)) > ALL_KEPT
+        return gate.memory is None and len(known) > ALL_KEPT
 
     def _placed(
         self,
@@ -146,7 +145,7 @@ class Cosine:
         known: LabelSpace,
         encoder: Encode | None,
         past: Past,
-        sparse: bool,
+        centre: bool,
     ) -> tuple[Seen, Name]:
         """Returns features as seen from the centre of this task, and what its release holds of names and centre.
 
@@ -157,24 +156,30 @@ class Cosine:
         width = looked.width
         if self.combine is by_evidence:  # no other reads names
             name = Naming.of_known(policy, encoder, known, past, width=width).arrays
-        if not self.centre or sparse:
+        if not centre:
             return looked, name  # of huge spaces, what examples have in common tells which labels have any
         none = np.zeros((0, width))
         begun = any("sums" in release.parameters for release in past)  # then releases tell, and not names
-        centre = next_centre(past, none if begun else name(known, learned_rows(past)).get(NAMES, none), width)
-        if centre.any():
-            looked = looked.changed(partial(centred, centre=centre))
-        return looked, lambda labels, rows: {CENTRE: centre, **name(labels, rows)}
+        common = next_centre(past, none if begun else name(known, learned_rows(past)).get(NAMES, none), width)
+        if common.any():
+            looked = looked.changed(partial(centred, centre=common))
+        return looked, lambda labels, rows: {CENTRE: common, **name(labels, rows)}
+
+
+def _may_be_empty(known: LabelSpace, past: Past) -> bool:
+    """Whether so many labels may have no examples at all that what is common to examples tells which have some."""
+    return len(known) > ALL_KEPT and len(known) - len(counted_rows(past, known)) > ALL_KEPT
 
 
 @dataclass(frozen=True)
 class _Sparse:
-    """How sums are released where most known labels may have no examples, from earlier releases alone.
+    """How sums are released where most known labels may have no examples in a task, from earlier releases alone.
 
     Args:
         mechanism: Which blocks are kept.
         direction: What examples have in common; features are mirrored so that it is their first coordinate, and sums
-            are mirrored back. None where every block is kept, or while nothing is known of it.
+            are mirrored back. None where every block is kept, where it is taken off (`centre`), or while nothing is
+            known of it.
     """
 
     mechanism: SparseGaussian
@@ -188,8 +193,8 @@ class _Sparse:
         space = len(known) + len(new)
         if space <= ALL_KEPT:
             return cls(SparseGaussian(gaussian, space, np.arange(space)), None)
-        kept = np.concatenate([live_rows(past, known), np.arange(len(known), space)])
-        direction = common_direction(past, width)
+        kept = np.concatenate([followed(past, known), np.arange(len(known), space)])
+        direction = common_direction(past, width) if _may_be_empty(known, past) else None
         if direction is None:
             return cls(SparseGaussian(gaussian, space, kept), None)
         half = kept_share(space) / 2
