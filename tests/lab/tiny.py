@@ -70,7 +70,8 @@ def done(run: Run, accuracy: float, **others: Any) -> dict[str, Any]:
         "seconds": {"learn": 2.0, "evaluate": 1.0},
         "spent": {"epsilon": run.epsilon, "delta": 1e-5, "statement": "", "ledger": []},
         "environment": {"python": "3", "machine": "m", "cores": 2, "threads": "1", "versions": {}},
-        "digests": {"data": "", "learner": ""},
+        "command": "reticent bench mine",
+        "digests": {"data": "", "learner": "", "code": "made up"},
         **others,
     }
 

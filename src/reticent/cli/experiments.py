@@ -184,7 +184,15 @@ def bench(
     bf16: HalfPrecision = False,
     seeds: Annotated[int | None, typer.Option(help="Only the first so many seeds of each spec.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only runs with this data set, learner or adapter.")] = None,
-    page: Annotated[Path | None, typer.Option(help="Also write all tables as one Markdown page.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Also write all tables as one Markdown page, with figures and rows beside it.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Rows of earlier runs, runs.parquet: those of the same code are not made again.")
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Begin no run after so many minutes; the same command goes on later.")
+    ] = None,
     tables_only: Annotated[
         bool, typer.Option("--tables-only", "--tables", help="Run nothing: write the tables of what is done.")
     ] = False,
@@ -196,7 +204,7 @@ def bench(
     Example: `reticent bench quick --data data/ --out results/`
     """
     from reticent.encoders import Speed
-    from reticent.lab.bench import findings, pages, runner, specs
+    from reticent.lab.bench import findings, pages, rows, runner, specs
     from reticent.lab.bench.folder import Folder
     from reticent.report.terminal import columns
 
@@ -229,6 +237,11 @@ def bench(
         raise errors.InvalidValue(f"Expected --page in an existing folder, got {page}.")
     if tables_only:
         Folder(out).check()
+    if minutes is not None:
+        errors.real("minutes", minutes, above=0, below=1e6)
+    stored = {} if resume is None else rows.read(resume)
+    if resume is not None and not as_json:
+        tell(f"{len(stored)} of {rows.count(resume)} rows in {resume} were made by this code; others are left out.")
     speed = Speed(device=device or "cpu", batch_size=batch_size, bf16="auto" if bf16 else False)
     outcome = runner.run(
         [] if tables_only else chosen,
@@ -237,12 +250,14 @@ def bench(
         shown=wanted,
         engine=_makers(cluster_of(engine, address, workers), workers, threads, speed),
         speed=speed,
+        stored=stored,
+        minutes=minutes,
         say=(lambda text: None) if as_json else tell,
     )
     results = Folder(out).results()
     found = [*findings.findings(results), *findings.claims(results)]
     if page is not None:
-        page.write_text(pages.markdown(wanted, out, command=_command()), encoding="utf-8")
+        pages.write(page, wanted, out, command=_command())
     if as_json:
         typer.echo(json.dumps(pages.to_json(wanted, out, outcome), indent=2))
     else:

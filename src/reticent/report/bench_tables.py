@@ -58,32 +58,32 @@ def measured_tables(entries: Sequence[Table]) -> list[str]:
     return [*folded, *([_unfilled(others)] if others else [])]
 
 
-def _names(entry: Table) -> int:
+def names(entry: Table) -> int:
     """Returns how many columns name a row."""
     columns = list(entry["columns"])
     return columns.index(SOURCE) + 1 if SOURCE in columns else 1
 
 
-def _missing(entry: Table, row: Sequence[str]) -> bool:
+def is_missing(entry: Table, row: Sequence[str]) -> bool:
     """Returns whether a row was to be run, and nothing of it was."""
-    blank = (text in ("", "-") or text.startswith(NOT_RUN) for text in row[_names(entry) :])
+    blank = (text in ("", "-") or text.startswith(NOT_RUN) for text in row[names(entry) :])
     return any(text.startswith(NOT_RUN) for text in row) and all(blank)
 
 
 def _measured(entry: Table, row: Sequence[str]) -> bool:
     """Returns whether anything of a row was measured here; rows of the paper's numbers were not."""
-    printed = SOURCE in entry["columns"] and row[_names(entry) - 1].startswith("paper, ")
-    return not printed and not _missing(entry, row)
+    printed = SOURCE in entry["columns"] and row[names(entry) - 1].startswith("paper, ")
+    return not printed and not is_missing(entry, row)
 
 
 def _table(entry: Table) -> str:
-    names = _names(entry)
-    missing = [row for row in entry["rows"] if _missing(entry, row)]
-    here = {tuple(row[: names - 1]) for row in entry["rows"] if _measured(entry, row)}
+    first = names(entry)
+    missing = [row for row in entry["rows"] if is_missing(entry, row)]
+    here = {tuple(row[: first - 1]) for row in entry["rows"] if _measured(entry, row)}
     shown = [
         [_short(text) for text in row]
         for row in entry["rows"]
-        if row not in missing and (names == 1 or tuple(row[: names - 1]) in here)  # else there is nothing to compare
+        if row not in missing and (first == 1 or tuple(row[: first - 1]) in here)  # else there is nothing to compare
     ]
     return "".join(
         [
@@ -95,9 +95,9 @@ def _table(entry: Table) -> str:
 
 
 def _folded(entry: Table, missing: Sequence[Sequence[str]]) -> str:
-    names = _names(entry)
-    rows = [(*row[:names], next(text for text in row if text.startswith(NOT_RUN))) for row in missing]
-    columns = [*entry["columns"][:names], "first entry"]
+    first = names(entry)
+    rows = [(*row[:first], next(text for text in row if text.startswith(NOT_RUN))) for row in missing]
+    columns = [*entry["columns"][:first], "first entry"]
     return page.details(f"{len(rows)} row(s) of this table were not run here", page.table(columns, rows))
 
 

@@ -82,11 +82,15 @@ def test_every_kind_of_run(place, fields):
     # the matrix is lower triangular, and everything else follows from it
     matrix = np.array(result["matrix"], dtype=float)
     assert matrix.shape == (wanted.tasks, wanted.tasks)
-    assert (np.isnan(matrix) == np.triu(np.ones_like(matrix, dtype=bool), 1)).all()
     assert result["accuracy"] == pytest.approx(matrix[-1].mean())
-    assert result["curve"] == pytest.approx([matrix[t, : t + 1].mean() for t in range(wanted.tasks)])
-    best = np.nanmax(matrix[:-1, :-1], axis=0)
-    assert result["forgetting"] == pytest.approx((best - matrix[-1, :-1]).mean())
+    if wanted.labels == "public-1000x":  # thousands of labels: measured after the last task alone
+        assert np.isnan(matrix[:-1]).all()
+        assert result["forgetting"] is None
+    else:
+        assert (np.isnan(matrix) == np.triu(np.ones_like(matrix, dtype=bool), 1)).all()
+        assert result["curve"] == pytest.approx([matrix[t, : t + 1].mean() for t in range(wanted.tasks)])
+        best = np.nanmax(matrix[:-1, :-1], axis=0)
+        assert result["forgetting"] == pytest.approx((best - matrix[-1, :-1]).mean())
     assert result["accuracy"] > (0.1 if wanted.learner in ("naive", "desai") else 0.25)
     # the budget holds
     if wanted.epsilon is None or wanted.labels == "oracle":

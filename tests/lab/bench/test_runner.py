@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from reticent import errors
-from reticent.lab.bench import one_run, processes, runner, specs
+from reticent.lab.bench import one_run, processes, rows, runner, specs
+from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.folder import STREAMS, Folder
 from reticent.lab.bench.processes import Processes
 from reticent.lab.bench.run import Run
@@ -163,13 +164,47 @@ def test_thread_variables_are_set_for_workers_alone(ran):
 
 
 def test_parquet_holds_all_runs(ran):
-    rows = {row["digest"]: row for row in pq.read_table(ran.out / "results.parquet").to_pylist()}
-    assert set(rows) == set(ran.results())
-    for key, result in ran.results().items():
-        row = rows[key]
+    stored = {row["digest"]: row for row in pq.read_table(ran.out / "runs.parquet").to_pylist()}
+    results = {key: result for key, result in ran.results().items() if result["status"] == "done"}
+    assert set(stored) == set(results)
+    for key, result in results.items():
+        row = stored[key]
         assert {name: row[name] for name in result["run"]} == result["run"]
-        assert (row["status"], row["accuracy"]) == (result["status"], result.get("accuracy"))
-        assert (row["status"] == "done") == (row["spent_epsilon"] is not None and row["spent_epsilon"] <= 8)
+        assert row["accuracy"] == pytest.approx(result["accuracy"], abs=1e-6)
+        assert (row["code"], row["command"]) == (code(), "reticent bench mine")
+        assert row["spent_epsilon"] <= 8
+
+
+def test_a_benchmark_resumes_from_stored_rows_of_the_same_code(ran, place, tmp_path, monkeypatch):
+    stored = rows.read(ran.out / rows.RUNS)
+    assert len(stored) == 8
+    spec = replace(ran.spec, runs=tuple(run for run in ran.spec.runs if run.learner in ("cosine", "cosine-paper")))
+    said: list[str] = []
+    outcome = runner.run([spec], data=place.data, out=tmp_path / "new", stored=stored, say=said.append)
+    assert outcome.ran == 0
+    assert "8 run(s) are taken from stored rows" in said[0]
+    again = Folder(tmp_path / "new").results()
+    assert {key: result["run"] for key, result in again.items()} == {k: r["run"] for k, r in stored.items()}
+    # rows that other code made are no results of this one, and a run whose row says something else is not believed
+    monkeypatch.setattr(rows, "code", lambda: "another")
+    assert rows.read(ran.out / rows.RUNS) == {}
+
+
+def test_no_run_begins_after_its_time(ran, place, tmp_path):
+    spec = replace(ran.spec, runs=ran.spec.runs[:8])
+    said: list[str] = []
+    outcome = runner.run([spec], data=place.data, out=tmp_path, minutes=1e-9, say=said.append)
+    assert (outcome.ran, said) == (0, ["Time is up: 8 run(s) are left. The same command goes on with them."])
+    outcome = runner.run([spec], data=place.data, out=tmp_path, minutes=60)
+    assert outcome.ran == 8
+
+
+def test_cheap_runs_come_first(place, tmp_path, monkeypatch):
+    seen: list[str] = []
+    monkeypatch.setattr(Processes, "map", lambda self, task, parts, lost: seen.extend(r.learner for r in parts) or ())
+    spec = specs.read("mine", f'data = "{DATA}"\nlearner = ["peft-paper", "peft", "cosine"]\nseeds = 1')
+    runner.run([spec], data=place.data, out=tmp_path)
+    assert seen == ["cosine", "peft", "peft-paper"]
 
 
 def test_no_worker_outlives_its_runner(ran):

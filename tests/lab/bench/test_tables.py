@@ -1,6 +1,5 @@
 """Tables: statistics of known numbers, the paper's beside ours, and what was not run says so."""
 
-import statistics
 from typing import Any
 
 import pytest
@@ -201,57 +200,14 @@ def test_own_learners_are_labelled_yours():
     assert one(table, classifier="Naive")["source"] == "baseline here, clinc150"
 
 
-def test_notes_name_the_origin_of_runs_made_elsewhere():
-    mine = read("mine", 'data = "clinc150"\nlearner = "peft"')
-    runs = [{**done(c, 0.5), **({"origin": "made by a script"} if c.seed < 2 else {})} for c in mine.runs]
-    assert tables.tables(mine, by_digest(runs))[0].notes == ("2 run(s): made by a script",)
-
-
-# --- where ours is behind
-
-
-def test_every_place_where_ours_is_behind_is_listed():
-    mine = read("mine", GRID.replace('"clinc150"', '["clinc150", "icd10cm"]'))
-    ours = {
-        ("clinc150", "base"): 0.5,
-        ("clinc150", "released"): 0.75,
-        ("icd10cm", "base"): 0.6,
-        ("icd10cm", "released"): 0.5996,
-    }
-    runs = by_digest(results(mine, lambda c: 0.6 if c.learner == "cosine-paper" else ours[c.data, c.labels]))
-    (table,) = tables.tables(mine, runs)
-    assert table.notes == (
-        "Ours is behind: epsilon 1, Cosine Classifier, Base Dataset, clinc150: 50.0, the paper's method 60.0.",
-    )
-
-
-def test_behind_in_forgetting_means_forgetting_more():
-    mine = read("mine", GRID + 'metrics = ["accuracy", "forgetting"]\nstatistic = "mean"')
-    runs = by_digest(
-        [done(c, 0.5, forgetting=0.1 if (c.learner == "cosine") == (c.labels == "base") else 0.3) for c in mine.runs]
-    )
-    accuracy, forgetting = tables.tables(mine, runs)
-    assert accuracy.notes == ()
-    assert forgetting.notes == (
-        "Ours is behind: epsilon 1, Cosine Classifier, Release Labels, clinc150, forgetting: 30.0, "
-        "the paper's method 10.0.",
-    )
-
-
-def test_nothing_is_behind_what_was_not_run():
-    mine = read("mine", GRID)
-    ours = by_digest([done(c, 0.1) for c in mine.runs if c.learner == "cosine"])
-    assert tables.tables(mine, ours)[0].notes == ()
-
-
-def test_behind_is_by_the_middle_value():
-    mine = read("mine", GRID)
-    spread_out = [0.0, 0.0, 0.61, 0.61, 0.61]  # a lower mean, a higher median
-    runs = by_digest(results(mine, lambda c: spread_out[c.seed] if c.learner == "cosine" else 0.6))
-    assert tables.tables(mine, runs)[0].notes == ()
-    by_mean = read("mine", GRID + 'statistic = "mean"')
-    assert len(tables.tables(by_mean, runs)[0].notes) == 2
-    assert statistics.mean(spread_out) < 0.6
+def test_notes_say_where_one_stream_stands_for_all_ratios():
+    text = 'data = "clinc150"\ncolumns = "ratio"\nratio = [0, 50]\nlearner = "cosine-paper"\nseeds = 1\nlabels = '
+    many, few = read("many", f'{text}"public-1000x"'), read("few", f'{text}"base"')
+    measured = by_digest([done(run, 0.5) for run in many.runs if not run.ratio])
+    (table,) = tables.tables(many, measured)
+    assert table.rows[0][-2:] == ("50.0", "50.0")
+    assert "does not depend on the tasks that examples are in" in table.notes[0]
+    assert tables.tables(few, measured)[0].notes == ()
 
 
 def test_the_panel_of_blurry_streams_is_beside_their_table():

@@ -21,6 +21,7 @@ _ABOUT = "bench.json"
 _FAILED: dict[str, type | UnionType] = {"run": dict, "status": str, "environment": dict}
 _DONE: dict[str, type | UnionType] = {
     **_FAILED,
+    "command": str,
     "accuracy": float,
     "forgetting": float | None,
     "curve": list,
@@ -116,6 +117,7 @@ class Folder:
 
 
 def _whole(result: Result) -> bool:
-    """Returns whether a result has all fields that tables and pages read, of the right types."""
+    """Returns whether a result has all fields that tables and pages read, and says which code and command made it."""
     shapes = _FAILED if result.get("status") == "failed" else _DONE
-    return all(name in result and isinstance(result[name], shape) for name, shape in shapes.items())
+    whole = all(name in result and isinstance(result[name], shape) for name, shape in shapes.items())
+    return whole and (shapes is _FAILED or isinstance(result["digests"].get("code"), str))

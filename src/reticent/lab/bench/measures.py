@@ -22,7 +22,7 @@ from reticent.released.ensemble import Ensemble
 from reticent.released.heads import NOISE
 from reticent.released.model import Floats, Model
 
-_MEASURED_AT_EVERY_TASK = 20_000  # labels; above, only after the last task: each measure goes through all of them
+_MEASURED_AT_EVERY_TASK = 600  # labels; above, only after the last task: each measure goes through all of them
 
 Strings = npt.NDArray[np.str_]
 
@@ -46,8 +46,8 @@ class Assigned:
             mine = np.flatnonzero([data.home[label] == at for label in labels.tolist()])
             some = np.random.default_rng([run.seed, 7]).permutation(mine)[: max(1, round(share * len(mine)))]
             self._to_tune = np.isin(np.arange(len(labels)), some)
-        elif run.tasks == 1:  # all data at once: settings are those of one task of the stream
-            self._to_tune = Stream(tasks=TASKS, seed=run.seed).tasks_of(labels) == 0
+        elif run.tasks == 1 or run.ratio:  # settings are those of one task of a disjoint stream, as in the paper
+            self._to_tune = Stream(tasks=TASKS if run.tasks == 1 else run.tasks, seed=run.seed).tasks_of(labels) == 0
 
     def to_tune(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Returns the training examples that settings are tuned on: one task, or what the data says the paper took."""

@@ -19,15 +19,14 @@ from typing import Any
 
 import numpy as np
 
-import reticent
 from reticent import errors
 from reticent.classifier import ContinualClassifier
-from reticent.encoders.encoder import sha256_of_files
 from reticent.gate import voiding
 from reticent.gate.noise import NoiseSource
 from reticent.lab.baselines.oracles import experiment
 from reticent.lab.baselines.sequential import Desai, public_rows
 from reticent.lab.bench.catalogue import learner_of
+from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.measures import Assigned, classes, measured, spent
 from reticent.lab.bench.run import FILM, MEMORIES, Run
 from reticent.lab.bench.workspace import Workspace, encoder_of
@@ -42,7 +41,7 @@ from reticent.policies import Policy, PublicLabels, ReleasedLabels
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.sensitive.learners import Learner
 
-FORMAT = 2  # of runs/*.json
+FORMAT = 3  # of runs/*.json
 NOT_PRIVATE = "NOT PRIVATE: seeded noise on public data, to measure accuracy."
 _PUBLIC_SHARE = 0.8  # of the labels, where a hierarchy places the others
 _PACKAGES = ("reticent", "numpy", "scipy", "scikit-learn", "numba", "torch", "transformers", "dp-accounting", "optuna")
@@ -219,14 +218,6 @@ def void_unpublished(path: Path) -> None:
 def _seconds(folder: Any) -> list[float]:
     file = None if folder is None else Path(folder) / "seconds.json"
     return [] if file is None or not file.exists() else list(json.loads(file.read_text(encoding="utf-8")))
-
-
-@functools.cache
-def code() -> str:
-    """Returns a digest of the sources that decide a number: the package without its reports and its command line."""
-    package = Path(reticent.__file__).parent
-    rooms = {file: file.relative_to(package).parts[0] for file in package.rglob("*.py")}
-    return sha256_of_files([file for file, room in rooms.items() if room not in ("cli", "report")])[:16]
 
 
 @functools.cache

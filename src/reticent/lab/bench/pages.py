@@ -3,56 +3,89 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from reticent.lab.bench import layout, tables, typeset
+from reticent import errors
+from reticent.lab.bench import catalogue, layout, rows, tables, typeset
 from reticent.lab.bench import specs as packaged
+from reticent.lab.bench.behind import behind_table
+from reticent.lab.bench.chosen import chosen_table
+from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.estimates import WITHOUT_DATA, Estimates, duration
 from reticent.lab.bench.findings import claims, claims_table, findings, findings_table, in_short
+from reticent.lab.bench.five_figures import five
 from reticent.lab.bench.folder import STREAMS, Folder
-from reticent.lab.bench.one_run import NOT_PRIVATE, code
+from reticent.lab.bench.one_run import NOT_PRIVATE
 from reticent.lab.bench.one_screen import one_screen
+from reticent.lab.bench.paper_claims import summary
 from reticent.lab.bench.run import Result, Results
 from reticent.lab.bench.runner import Outcome
 from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.typeset import Table
+from reticent.numerics.files import write_whole
+from reticent.report import bench_tables
 from reticent.report.bench_page import results_page
 
 
-def markdown(specs: Sequence[Spec], out: Path, *, command: str) -> str:
-    """Returns all tables of some specs as one page; it names the command and the environment that made it."""
+def write(page: Path, specs: Sequence[Spec], out: Path, *, command: str) -> None:
+    """Writes the page of some specs, and its figures and rows into a folder of the same name beside it."""
+    folder = Folder(out)
+    folder.check()
+    beside = page.with_suffix("")
+    results, drawn = folder.results(), five(folder.results(), folder.read("attack.json"))
+    try:
+        beside.mkdir(exist_ok=True)
+        for figure in drawn:
+            write_whole(beside / f"{figure.name}.svg", figure.drawn)
+        write_whole(beside / rows.RUNS, rows.to_parquet(results))
+        write_whole(beside / rows.CELLS, rows.to_csv(results))
+        write_whole(page, markdown(specs, out, command=command, beside=beside.name))
+    except OSError as error:
+        raise errors.StorageError(f"Cannot write {page} and what belongs to it: {error.strerror}.") from error
+
+
+def markdown(specs: Sequence[Spec], out: Path, *, command: str, beside: str = "results") -> str:
+    """Returns all tables of some specs as one page; it names the command, the code and the environment that made it.
+
+    Args:
+        specs: What to show.
+        out: The results folder.
+        command: What made it.
+        beside: The folder of its figures and rows, beside the page.
+    """
     folder = Folder(out)
     folder.check()
     results = folder.results()
     made = [table for spec in specs for table in _tables(spec, folder, results)]
-    behind = [note for table in made for note in table.notes if note.startswith("Ours is behind")]
     learn = sum(
         result["seconds"]["learn"] + result["seconds"]["evaluate"] for result in results.values() if _done(result)
     )
+    figures = five(results, folder.read("attack.json"))
     lines = [
         "# Results",
         "",
         f"Written by `{command}`, never by hand. {NOT_PRIVATE}",
-        f"{sum(map(_done, results.values()))} runs, {duration(learn)} of one core in all.",
+        f"{sum(map(_done, results.values()))} runs, {duration(learn)} of one core in all; {_left(specs, results)}",
         "The paper's numbers are for ViT-B/16 on its own data sets; data and encoders here are others, so compare the",
         "shape, not the height. *Ours* is what a user gets without arguments. Times are wall-clock seconds, measured",
         "while other runs share the machine.",
         "",
         typeset.markdown(one_screen(results)),
+        *(f"![{figure.title}]({beside}/{figure.name}.svg)\n" for figure in figures),
+        typeset.markdown(summary(results)),
+        typeset.markdown(behind_table(results)),
         "## How it was made",
         "",
         *_environment_lines(results),
         *_code_lines(results),
+        f"Every run, with its code, data and command: `{beside}/{rows.RUNS}`; every cell: `{beside}/{rows.CELLS}`.",
         "",
+        typeset.markdown(chosen_table()),
         typeset.markdown(findings_table(findings(results))),
         typeset.markdown(claims_table(claims(results))),
-        "## Where ours is behind the paper's method",
-        "",
-        *([f"- {note.removeprefix('Ours is behind: ')}" for note in dict.fromkeys(behind)] or ["Nowhere."]),
-        "",
-        *(typeset.markdown(_without_behind(table)) for table in made),
+        *map(_written, made),
     ]
     return "\n".join(lines)
 
@@ -83,7 +116,7 @@ def report(path: Path) -> str:
     return results_page(
         "reticent bench",
         [layout.named(result) for result in results.values()],
-        [asdict(findings_table(found)), asdict(claims_table(claims(results))), *tables_of],
+        [asdict(table) for table in _first(results)] + list(tables_of),
         takeaway=in_short(found),
         attack=folder.read("attack.json"),
         drop=folder.read("drop.json"),
@@ -94,6 +127,18 @@ def report(path: Path) -> str:
             if made is None
         ],
     )
+
+
+def _first(results: Results) -> list[Table]:
+    """Returns what stands before the tables of experiments, on the page and in the report."""
+    return [
+        one_screen(results),
+        summary(results),
+        behind_table(results),
+        chosen_table(),
+        findings_table(findings(results)),
+        claims_table(claims(results)),
+    ]
 
 
 def listing(out: Path) -> list[dict[str, Any]]:
@@ -107,8 +152,9 @@ def listing(out: Path) -> list[dict[str, Any]]:
     shown = []
     for name in packaged.names():
         spec = packaged.spec(name)
-        status = [results.get(run.digest, {}).get("status") for run in spec.runs]
-        seconds = estimates.seconds(run for run, state in zip(spec.runs, status, strict=True) if state != "done")
+        runs = list(dict.fromkeys(map(catalogue.stand_in, spec.runs)))
+        status = [results.get(run.digest, {}).get("status") for run in runs]
+        seconds = estimates.seconds(run for run, state in zip(runs, status, strict=True) if state != "done")
         if spec.kind != "grid":
             status = ["done" if folder.read(f"{spec.kind}.json") else None]
             seconds = WITHOUT_DATA[spec.kind] * status.count(None)
@@ -131,9 +177,28 @@ def _tables(spec: Spec, folder: Folder, results: Results) -> list[Table]:
     return tables.tables(spec, results, extra=folder.read)
 
 
-def _without_behind(table: Table) -> Table:
-    notes = tuple(note for note in table.notes if not note.startswith("Ours is behind"))
-    return Table(table.title, table.caption, table.columns, table.rows, notes)
+def _left(specs: Sequence[Spec], results: Results) -> str:
+    """Says how many runs of these specs are not made, and how long they take."""
+    wanted = {run.digest: run for spec in specs for run in map(catalogue.stand_in, spec.runs)}
+    left = [run for key, run in wanted.items() if key not in results or not _done(results[key])]
+    return (
+        f"{len(left)} more are not run, about {duration(Estimates(results).seconds(left))}." if left else "none left."
+    )
+
+
+def _written(table: Table) -> str:
+    """Returns a table as Markdown; rows of which nothing was run are folded away."""
+    entry = asdict(table)
+    rest = [row for row in table.rows if bench_tables.is_missing(entry, row)]
+    if not rest:
+        return typeset.markdown(table)
+    here = replace(table, rows=tuple(row for row in table.rows if row not in rest))
+    names = bench_tables.names(entry)
+    lines = [
+        f"- {', '.join(row[:names])}: {next(e for e in row if e.startswith(bench_tables.NOT_RUN))}" for row in rest
+    ]
+    head = f"<details><summary>{len(rest)} row(s) of this table were not run here</summary>"
+    return "\n".join([typeset.markdown(here), head, "", *lines, "", "</details>", ""])
 
 
 def _done(result: Result) -> bool:
@@ -143,17 +208,16 @@ def _done(result: Result) -> bool:
 def by_other_code(specs: Sequence[Spec], out: Path) -> int:
     """Returns how many results of these specs were made by other sources of the same version than the present ones."""
     results = Folder(out).results()
-    made = (results.get(digest) for digest in {run.digest for spec in specs for run in spec.runs})
+    made = (results.get(key) for key in {catalogue.stand_in(run).digest for spec in specs for run in spec.runs})
     return sum(result is not None and _done(result) and _code(result) != code() for result in made)
 
 
-def _code(result: Result) -> str | None:
-    found: str | None = result["digests"].get("code")
-    return found
+def _code(result: Result) -> str:
+    return str(result["digests"]["code"])
 
 
 def _code_lines(results: Results) -> list[str]:
-    made = Counter(_code(result) or "not written down" for result in results.values() if _done(result))
+    made = Counter(_code(result) for result in results.values() if _done(result))
     counts = ", ".join(f"{name} {count}" for name, count in sorted(made.items()))
     return [f"Runs by a digest of the code that made them: {counts}."] if made else []
 

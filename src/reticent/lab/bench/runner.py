@@ -6,19 +6,20 @@ others, and is tried again the next time.
 
 import contextlib
 import importlib.util
-import io
 import json
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from reticent.encoders import Speed
-from reticent.lab.bench import one_run, steps, tables, without_data
+from reticent.lab.bench import catalogue, one_run, rows, steps, tables, without_data
 from reticent.lab.bench.estimates import Estimates, duration
 from reticent.lab.bench.folder import STREAMS, Folder
 from reticent.lab.bench.processes import Processes
-from reticent.lab.bench.run import Run
+from reticent.lab.bench.run import Result, Run
 from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.typeset import latex, markdown
 from reticent.lab.bench.worker import Cell, Ended
@@ -47,9 +48,11 @@ def run(
     shown: Sequence[Spec] | None = None,
     engine: Processes | Ray = Processes(workers=2),  # noqa: B008 (a frozen value)
     speed: Speed = Speed(),  # noqa: B008 (a frozen value)
+    stored: Mapping[str, Result] = MappingProxyType({}),
+    minutes: float | None = None,
     say: Say = lambda text: None,
 ) -> Outcome:
-    """Runs what is not done yet of these specs, and writes their tables.
+    """Runs what is not done yet of these specs, cheap runs first, and writes their tables.
 
     Args:
         specs: What to run.
@@ -58,15 +61,30 @@ def run(
         shown: What to write tables of, where more than is run now; runs that were not made say so.
         engine: Where runs are made. The machines of a Ray cluster share the file system of data and results.
         speed: Where and how encoders compute.
+        stored: Results of earlier runs of the present code, by the digests of their runs; see `rows.read`. What is
+            wanted of them and not in the folder is put there.
+        minutes: No run is begun after so many; None for all.
         say: Called with one line for each run as it ends.
     """
     with Folder(out) as folder:
         _run_without_data(specs, folder, say)
         done = {key for key, result in folder.results().items() if result["status"] == "done"}
-        wanted = {run.digest: run for spec in specs for run in spec.runs}
-        queue = deque(run for key, run in wanted.items() if key not in done)
+        asked: dict[Run, str] = {}
+        for spec in specs:
+            for run in spec.runs:
+                asked.setdefault(catalogue.stand_in(run), spec.name)
+        wanted = {run.digest: run for run in asked}
+        taken = {key: stored[key] for key in wanted.keys() & stored.keys() - done}
+        for key, result in taken.items():
+            folder.write(f"runs/{key}.json", json.dumps(result))
+        expected = Estimates(folder.results())
+        left = (run for key, run in wanted.items() if key not in done and key not in taken)
+        queue = deque(sorted(left, key=lambda run: expected.seconds([run])))
+        if taken:
+            say(f"{len(taken)} run(s) are taken from stored rows of the same code; {len(queue)} are left.")
         place = Workspace(data, out, speed=speed)
-        progress = _Progress(folder, place, engine.ready() if queue else 1, say)
+        until = None if minutes is None else time.monotonic() + 60 * minutes
+        progress = _Progress(folder, place, engine.ready() if queue else 1, say, commands=asked, until=until)
         progress.say_what_to_expect(queue)
         for ended in engine.map(Cell(place), progress.taken(queue), lost=Cell.lost):
             progress.keep(ended, queue)
@@ -94,37 +112,33 @@ def _write_streams(specs: Sequence[Spec], folder: Folder, place: Workspace, miss
 
 
 def write_tables(specs: Sequence[Spec], folder: Folder) -> None:
-    """Writes the tables of these specs as JSON, Markdown and LaTeX, and all runs as one Parquet file (with pyarrow)."""
+    """Writes the tables of these specs as JSON, Markdown and LaTeX, all cells as CSV, all runs as Parquet (pyarrow)."""
     results = folder.results()
     for spec in specs:
         made = tables.tables(spec, results, extra=folder.read)
         folder.write(f"tables/{spec.name}.json", json.dumps([asdict(table) for table in made], indent=1))
         folder.write(f"tables/{spec.name}.md", "\n".join(markdown(table) for table in made))
         folder.write(f"tables/{spec.name}.tex", "\n".join(latex(table) for table in made))
-    flat = [
-        {
-            **result["run"],
-            **{key: result.get(key) for key in ("status", "error", "accuracy", "forgetting", "known", "parent")},
-            "learn_seconds": result.get("seconds", {}).get("learn"),
-            "spent_epsilon": result.get("spent", {}).get("epsilon"),
-            "data_digest": result.get("digests", {}).get("data"),
-            "digest": key,
-        }
-        for key, result in results.items()
-    ]
-    if flat and importlib.util.find_spec("pyarrow") is not None:
-        from pyarrow import Table, parquet
-
-        stream = io.BytesIO()
-        parquet.write_table(Table.from_pylist(flat), stream)
-        folder.write("results.parquet", stream.getvalue())
+    folder.write(rows.CELLS, rows.to_csv(results))
+    if importlib.util.find_spec("pyarrow") is not None:
+        folder.write(rows.RUNS, rows.to_parquet(results))
 
 
 class _Progress:
     """What has run and what is left, of runs that end in any order."""
 
-    def __init__(self, folder: Folder, place: Workspace, at_once: int, say: Say) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        place: Workspace,
+        at_once: int,
+        say: Say,
+        *,
+        commands: Mapping[Run, str],
+        until: float | None,
+    ) -> None:
         self._folder, self._place, self._at_once, self._say = folder, place, at_once, say
+        self._commands, self._until = commands, until
         self._left = Estimates(folder.results())
         self._ran = self._failed = 0
         self._missing: dict[str, str] = {}
@@ -136,8 +150,11 @@ class _Progress:
         return Outcome(self._ran, self._failed, self._missing)
 
     def taken(self, queue: deque[Run]) -> Iterator[Run]:
-        """Takes runs from the queue, but those whose data is known to be missing: no worker is started for them."""
+        """Takes runs from the queue until time is up, but those whose data is known to be missing."""
         while queue:
+            if self._until is not None and time.monotonic() >= self._until:
+                self._say(f"Time is up: {len(queue)} run(s) are left. The same command goes on with them.")
+                return
             run = queue.popleft()
             try:
                 datasets.check(run.data, self._place.data)
@@ -174,6 +191,7 @@ class _Progress:
             self._miss(run.data, missing)
             return
         self.say_what_is_missing()
+        value = {**value, "command": f"reticent bench {self._commands[run]}"}
         self._folder.write(f"runs/{run.digest}.json", json.dumps(value))
         self._ran += 1
         self._failed += value["status"] == "failed"

@@ -85,8 +85,11 @@ class Workspace:
         return Encoder(name=real.name, load=load, fingerprint=lambda: real.digest)
 
     def tuned(self, run: Run, learner: PeftEnsemble, inputs: Any, labels: Strings) -> PeftEnsemble:
-        """Returns the paper's learner with settings tuned once for each stream and budget, as the paper has."""
-        key = [run.data, run.epsilon, run.seed, run.adapter, run.tasks, run.ratio]
+        """Returns the paper's learner with settings tuned once for each budget and seed, as the paper has.
+
+        Label policies, blurry ratios and baselines share them: they are tuned on one task of a disjoint stream.
+        """
+        key = [run.data, run.epsilon, run.persons, run.seed, run.adapter, run.tasks]
         clip_norms = CLIP_NORMS
         if run.epsilon is None:  # the learner has no noise and clips nothing: nor do its trials
             clip_norms = (learner.clip_norm or 1.0,) * 2

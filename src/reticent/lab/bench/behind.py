@@ -1,0 +1,112 @@
+"""Where ours is behind: every learner of ours against every method of the paper, in every cell that has both.
+
+A cell is the same data, stream, labels and budget. Where the paper's method splits its budget, the best share is taken,
+as the paper takes it: with a look at the test data, so the comparison favours the paper's.
+"""
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from reticent.lab.bench import catalogue
+from reticent.lab.bench.layout import LABEL_NAMES
+from reticent.lab.bench.run import MEMORIES, Results, Run
+from reticent.lab.bench.typeset import Table
+
+MARGIN = 0.5  # points of accuracy
+OTHER_METHOD = "another method; choose {} there"
+UNKNOWN = "not known"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Ours beside a method of the paper, in one cell.
+
+    Args:
+        cell: A run of ours in it.
+        theirs: The name of the paper's method.
+        ours: Median accuracy of ours, in percent.
+        paper: The same of the paper's.
+        seeds: Of each, the fewer of both.
+    """
+
+    cell: Run
+    theirs: str
+    ours: float
+    paper: float
+    seeds: int
+
+    @property
+    def points(self) -> float:
+        """How far ours is behind; negative where it leads."""
+        return self.paper - self.ours
+
+    @property
+    def reason(self) -> str:
+        """Why, where that is known."""
+        mine, their = catalogue.entry(self.cell.learner), catalogue.entry(self.theirs)
+        return OTHER_METHOD.format(their.title) if mine.family != their.family else UNKNOWN
+
+
+def pairs(results: Results) -> list[Pair]:
+    """Returns all pairs of ours and the paper's; ours without names and memory, which the paper's does not have.
+
+    Example:
+        >>> pairs({})
+        []
+    """
+    found: dict[Run, dict[float | None, list[float]]] = {}
+    for result in results.values():
+        run = Run(**result["run"])
+        if result["status"] == "done" and not run.names and run.memory == MEMORIES[0]:
+            cell = replace(run, seed=0, share=None)
+            found.setdefault(cell, {}).setdefault(run.share, []).append(100 * result["accuracy"])
+    return list(_pairs(found))
+
+
+def _pairs(found: Mapping[Run, Mapping[float | None, Sequence[float]]]) -> Iterator[Pair]:
+    theirs = [entry.name for entry in catalogue.ENTRIES if entry.origin == catalogue.PAPER]
+    for cell, by_share in found.items():
+        if catalogue.entry(cell.learner).origin != catalogue.OURS or None not in by_share:
+            continue
+        ours = by_share[None]
+        for name in theirs:
+            paper = found.get(catalogue.stand_in(replace(cell, learner=name)))
+            if paper is not None:
+                best = max(paper.values(), key=statistics.median)
+                few = min(len(ours), len(best))
+                yield Pair(cell, name, statistics.median(ours), statistics.median(best), few)
+
+
+def behind_table(results: Results) -> Table:
+    """Returns the pairs in which ours is behind by more than half a point, the same method first, worst first."""
+    made = pairs(results)
+    worse = sorted((pair for pair in made if pair.points > MARGIN), key=lambda p: (p.reason != UNKNOWN, -p.points))
+    same = sum(pair.reason == UNKNOWN for pair in worse)
+    caption = (
+        f"{len(made)} pairs of one of our methods and one of the paper's on the same data, stream, labels and budget; "
+        f"medians over seeds. Ours is behind by more than half a point in {len(worse)} of them, in {same} of these "
+        "against the same method of the paper."
+    )
+    rows = tuple(
+        (
+            pair.cell.data,
+            _stream(pair.cell),
+            "none" if pair.cell.epsilon is None else f"{pair.cell.epsilon:g}",
+            LABEL_NAMES[pair.cell.labels],
+            f"{catalogue.entry(pair.cell.learner).title}, {pair.ours:.1f}",
+            f"{catalogue.entry(pair.theirs).title}, {pair.paper:.1f}",
+            f"{pair.points:.1f}",
+            f"{pair.seeds}",
+            pair.reason,
+        )
+        for pair in worse
+    )
+    columns = ("data", "stream", "epsilon", "labels", "ours", "the paper's", "points", "seeds", "reason")
+    return Table("Where ours is behind the paper's method", caption, columns, rows)
+
+
+def _stream(run: Run) -> str:
+    parts = [f"ratio {run.ratio:g}" if run.ratio else "disjoint", f"{run.tasks} tasks"]
+    parts += [f"persons in {run.persons} tasks"] if run.persons != 1 else []
+    return ", ".join([*parts, *([run.adapter] if run.adapter != Run.adapter else [])])

@@ -1,0 +1,124 @@
+"""Five figures of a benchmark, as SVG documents: what to look at before any table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reticent.lab.bench.findings import EPSILONS, RATIOS, Measured
+from reticent.lab.bench.run import LABELS, Results
+from reticent.report import axes, figures, picture, svg
+
+METHODS = {
+    "Cosine, the paper's": "cosine-paper",
+    "Cosine, ours": "cosine",
+    "PEFT, the paper's": "peft-paper",
+    "PEFT, ours": "peft",
+}
+_METHOD_LABELS = {"oracle": "oracle", "base": "public", "public-1000x": "1000x", "released": "released"}
+_SIZES = {"base": "1x", "public-10x": "10x", "public-100x": "100x", "public-1000x": "1000x"}
+_WORDS = "Average accuracy after the last of ten tasks, median over seeds."
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the page.
+
+    Args:
+        name: Of its file, without the ending.
+        title: What it shows.
+        drawn: An SVG document.
+    """
+
+    name: str
+    title: str
+    drawn: str
+
+
+def five(results: Results, attack: Mapping[str, Any] | None) -> list[Figure]:
+    """Returns the figures of which something was run.
+
+    Example:
+        >>> five({}, None)
+        []
+    """
+    found = [
+        _figure("attack", figures.ATTACK_TITLE, figures.attack_figures(attack)[:1] if attack else [], ""),
+        _figure("labels", "Where labels come from, epsilon 1", _by_labels(results, _METHOD_LABELS, "labels"), _WORDS),
+        _figure("sizes", "Public labels that never occur, epsilon 1", _by_labels(results, _SIZES, "labels"), _WORDS),
+        _figure("blurry", "Classes spread over tasks, released labels", _by_ratio(results), _WORDS),
+        _figure("share", "Share of the budget that buys the labels, epsilon 1", _by_share(results), _WORDS),
+    ]
+    return [figure for figure in found if figure is not None]
+
+
+def _figure(name: str, title: str, plots: Sequence[svg.Plot], words: str) -> Figure | None:
+    return Figure(name, title, picture.standalone(title, plots, words)) if plots else None
+
+
+def _measured(results: Results) -> list[Measured]:
+    return [Measured(results, name) for name in dict.fromkeys(result["run"]["data"] for result in results.values())]
+
+
+def _by_labels(results: Results, labels: Mapping[str, str], axis: str) -> list[svg.Plot]:
+    order = sorted(labels, key=LABELS.index)
+    x = axes.marked(axis, {float(i): labels[name] for i, name in enumerate(order)})
+    return [
+        plot
+        for at in _measured(results)
+        for plot in _plot(
+            at.data,
+            {
+                said: [(float(i), labels[name], at(learner, name)) for i, name in enumerate(order)]
+                for said, learner in METHODS.items()
+            },
+            x,
+        )
+    ]
+
+
+def _by_ratio(results: Results) -> list[svg.Plot]:
+    x = axes.percent("blurry ratio, %")
+    return [
+        plot
+        for at in _measured(results)
+        for plot in _plot(
+            at.data,
+            {
+                f"{said}, epsilon {epsilon:g}": [
+                    (ratio, f"{ratio:g} %", at(learner, "released", ratio=ratio, epsilon=epsilon))
+                    for ratio in (0.0, *RATIOS)
+                ]
+                for said, learner in METHODS.items()
+                for epsilon in EPSILONS
+                if learner.startswith("cosine")
+            },
+            x,
+        )
+    ]
+
+
+def _by_share(results: Results) -> list[svg.Plot]:
+    plots = []
+    for at in _measured(results):
+        tried = {said: at.shares(learner) for said, learner in METHODS.items() if learner.endswith("-paper")}
+        shares = sorted({share for by_share in tried.values() for share in by_share})
+        if len(shares) > 1:
+            place, x = axes.logarithmic("share of the budget for labels, %", shares)
+            lines: dict[str, list[tuple[float, str, float | None]]] = {
+                said: [(place(s), f"{s:g} %", v) for s, v in by_share.items()] for said, by_share in tried.items()
+            }
+            ours = at("cosine", "released")  # has no share to choose
+            lines["Cosine, ours (no share)"] = [(place(share), f"{share:g} %", ours) for share in shares]
+            plots += _plot(at.data, lines, x)
+    return plots
+
+
+def _plot(data: str, lines: Mapping[str, Sequence[tuple[float, str, float | None]]], x: axes.Axis) -> list[svg.Plot]:
+    series = []
+    for style, (name, values) in enumerate(lines.items()):
+        points = [svg.Point(x=at, y=y, at=said, value=f"{y:.1f}") for at, said, y in values if y is not None]
+        if points:
+            series.append(svg.Series(name=name, style=style, points=points))
+    if not any(len(line.points) > 1 for line in series):
+        return []
+    return [svg.Plot(caption=data, series=series, x=x, y=axes.percent("accuracy, %"))]

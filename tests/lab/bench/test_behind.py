@@ -1,0 +1,68 @@
+"""Where ours is behind: over all pairs of methods in the same cell."""
+
+import pytest
+
+from reticent.lab.bench.behind import behind_table, pairs
+from reticent.lab.bench.run import Run
+from tests.lab.tiny import by_digest, done
+
+
+def results(accuracies, **fields):
+    return [
+        done(Run(data="clinc150", learner=learner, seed=seed, **fields), accuracy)
+        for learner, accuracy in accuracies.items()
+        for seed in range(3)
+    ]
+
+
+def test_every_pair_of_methods_is_compared():
+    made = pairs(
+        by_digest(results({"cosine": 0.5, "peft": 0.6, "cosine-paper": 0.55, "peft-paper": 0.7, "naive": 0.9}))
+    )
+    found = {(pair.cell.learner, pair.theirs): round(pair.points) for pair in made}
+    assert found == {
+        ("cosine", "cosine-paper"): 5,
+        ("cosine", "peft-paper"): 20,
+        ("peft", "cosine-paper"): -5,
+        ("peft", "peft-paper"): 10,
+    }
+
+
+def test_only_equal_cells_are_compared():
+    mine = [done(Run(data="clinc150", learner="cosine"), 0.1)]
+    for other in ({"data": "icd10cm"}, {"labels": "oracle"}, {"epsilon": 8.0}, {"ratio": 50.0}, {"persons": 3}):
+        theirs = done(Run(**{"data": "clinc150", "learner": "cosine-paper", **other}), 0.9)
+        assert pairs(by_digest([*mine, theirs])) == []
+
+
+def test_names_and_memory_are_not_in_the_comparison():
+    named = done(Run(data="clinc150", learner="cosine", names=True), 0.1)
+    assert pairs(by_digest([named, done(Run(data="clinc150", learner="cosine-paper"), 0.9)])) == []
+
+
+def test_the_papers_best_share_counts_and_ours_has_none():
+    released = {"labels": "released"}
+    theirs = [done(Run(data="clinc150", learner="cosine-paper", share=s, **released), s / 100) for s in (20.0, 60.0)]
+    mine = [done(Run(data="clinc150", learner="cosine", **released), 0.5)]
+    split = [done(Run(data="clinc150", learner="cosine", share=20.0, **released), 0.1)]
+    (pair,) = pairs(by_digest([*theirs, *mine, *split]))
+    assert (pair.ours, pair.paper) == (50.0, pytest.approx(60.0))
+
+
+def test_one_disjoint_stream_stands_for_all_ratios_of_the_papers_cosine_among_many_labels():
+    many = {"labels": "public-1000x"}
+    theirs = done(Run(data="clinc150", learner="cosine-paper", **many), 0.6)
+    mine = done(Run(data="clinc150", learner="cosine", ratio=50.0, **many), 0.5)
+    (pair,) = pairs(by_digest([theirs, mine]))
+    assert (pair.cell.ratio, round(pair.points)) == (50.0, 10)
+
+
+def test_more_than_half_a_point_is_listed_the_same_method_first():
+    close = by_digest(results({"cosine": 0.5, "cosine-paper": 0.505}))
+    assert behind_table(close).rows == ()
+    assert "1 pairs" in behind_table(close).caption
+    table = behind_table(by_digest(results({"cosine": 0.5, "cosine-paper": 0.506, "peft-paper": 0.6})))
+    assert [(row[5], row[6], row[8]) for row in table.rows] == [
+        ("Cosine Classifier, 50.6", "0.6", "not known"),
+        ("PEFT Ensemble, 60.0", "10.0", "another method; choose PEFT Ensemble there"),
+    ]

@@ -1,0 +1,29 @@
+"""The paper's claims: reproduced, in part, not reproduced, not run, or not to be tested here."""
+
+from reticent.lab.bench.findings import NOT_REPRODUCED, NOT_RUN, REPRODUCED
+from reticent.lab.bench.paper_claims import UNTESTABLE, summary
+from reticent.lab.bench.run import Run
+from tests.lab.tiny import by_digest, done
+
+
+def verdicts(*results):
+    return {row[0]: row[1:] for row in summary(by_digest(list(results))).rows}
+
+
+def base_and_oracle(data, base, oracle):
+    runs = {labels: Run(data=data, learner="cosine-paper", labels=labels) for labels in ("base", "oracle")}
+    return [done(runs["base"], base), done(runs["oracle"], oracle)]
+
+
+def test_every_claim_has_a_verdict():
+    found = verdicts()
+    assert {verdict for _, verdict in found.values()} == {NOT_RUN, UNTESTABLE}
+    assert len(found) > 14
+
+
+def test_verdicts_say_on_which_data_a_claim_shows():
+    claim = "Labels that are updated in every task cost accuracy: Base Dataset below Label Oracle"
+    good, bad = base_and_oracle("clinc150", 0.5, 0.7), base_and_oracle("icd10cm", 0.7, 0.5)
+    assert verdicts(*good)[claim] == ("1 of 1", REPRODUCED)
+    assert verdicts(*bad)[claim] == ("0 of 1; not everywhere on icd10cm", NOT_REPRODUCED)
+    assert verdicts(*good, *bad)[claim] == ("1 of 2; not everywhere on icd10cm", "in part")
