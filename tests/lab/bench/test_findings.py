@@ -84,13 +84,13 @@ CLAIMS: list[tuple[str, list[dict[str, Any]], list[dict[str, Any]]]] = [
     ),
     (
         "Naive collapses: less than two thirds of PEFT (epsilon 8)",
-        [made(59, "naive", epsilon=8.0), made(90, "peft-paper", epsilon=8.0)],
-        [made(61, "naive", epsilon=8.0), made(90, "peft-paper", epsilon=8.0)],
+        [made(59, "naive-paper", epsilon=8.0), made(90, "peft-paper", epsilon=8.0)],
+        [made(61, "naive-paper", epsilon=8.0), made(90, "peft-paper", epsilon=8.0)],
     ),
     (
         "Desai et al. below both methods (epsilon 1)",
-        [made(50, "desai"), made(60, "cosine-paper"), made(70, "peft-paper")],
-        [made(65, "desai"), made(60, "cosine-paper"), made(70, "peft-paper")],
+        [made(50, "desai-paper"), made(60, "cosine-paper"), made(70, "peft-paper")],
+        [made(65, "desai-paper"), made(60, "cosine-paper"), made(70, "peft-paper")],
     ),
     (
         "PEFT above Cosine in disjoint streams (both the paper's, epsilon 1, last layer)",

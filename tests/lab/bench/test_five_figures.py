@@ -1,5 +1,6 @@
 """The figures of the page are SVG documents of what was run."""
 
+from typing import Any
 from xml.etree import ElementTree
 
 from reticent.lab.bench.five_figures import five
@@ -15,7 +16,7 @@ ATTACK = {
 
 
 def test_all_five_are_drawn_where_their_runs_are_there():
-    paper = {"data": "clinc150", "learner": "cosine-paper"}
+    paper: dict[str, Any] = {"data": "clinc150", "learner": "cosine-paper"}
     runs = [
         *(Run(**paper, labels=labels) for labels in ("oracle", "base", "public-10x", "public-1000x")),
         *(Run(**paper, labels="released", share=share, ratio=r) for share in (2.5, 10.0) for r in (0.0, 50.0)),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -72,8 +73,9 @@ def test_results_that_do_not_say_what_made_them_are_not_shown(folder):
     spec = specs.read("mine", SPEC)
     runs = [run for run in spec.runs if run.seed == 0]
     with folder as opened:
-        for run, missing in zip(runs, ({"digests": {"data": "", "learner": ""}}, {"command": None}), strict=False):
-            opened.write(f"runs/{run.digest}.json", json.dumps(done(run, 0.99, **missing)))
+        unsaid: list[dict[str, Any]] = [{"digests": {"data": "", "learner": ""}}, {"command": None}]
+        for run, fields in zip(runs, unsaid, strict=False):
+            opened.write(f"runs/{run.digest}.json", json.dumps(done(run, 0.99, **fields)))
     text = pages.markdown([spec], folder.path, command="")
     assert "2 runs, 6 s of one core in all; 6 more are not run" in text
     assert "99.0" not in text

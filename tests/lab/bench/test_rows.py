@@ -2,6 +2,7 @@
 
 import csv
 import io
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.lab.tiny import a_run, by_digest, done
 DIGESTS = {"data": "d" * 64, "learner": "Cosine()", "code": code()}
 
 
-def made(**fields):
+def made(**fields: Any) -> dict[str, Any]:
     return done(a_run(**fields), 0.5 + 0.01 * fields.get("seed", 0), digests=DIGESTS, overall=[0.1, None, 0.3], known=6)
 
 

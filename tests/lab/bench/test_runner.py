@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -201,7 +202,12 @@ def test_no_run_begins_after_its_time(ran, place, tmp_path):
 
 def test_cheap_runs_come_first(place, tmp_path, monkeypatch):
     seen: list[str] = []
-    monkeypatch.setattr(Processes, "map", lambda self, task, parts, lost: seen.extend(r.learner for r in parts) or ())
+
+    def none_made(self: Processes, task: object, parts: Iterable[Run], *, lost: object) -> list[Any]:
+        seen.extend(run.learner for run in parts)
+        return []
+
+    monkeypatch.setattr(Processes, "map", none_made)
     spec = specs.read("mine", f'data = "{DATA}"\nlearner = ["peft-paper", "peft", "cosine"]\nseeds = 1')
     runner.run([spec], data=place.data, out=tmp_path)
     assert seen == ["cosine", "peft", "peft-paper"]

@@ -1,6 +1,7 @@
 """Which settings were chosen with a look at test data: said on the page, since tables on the same data favour them."""
 
 from reticent.lab.bench.typeset import Table
+from reticent.lab.data.datasets import DIGITS
 
 CHOSEN = (
     (
@@ -28,7 +29,7 @@ CHOSEN = (
         "none: a validation part of one task, not paid for",
     ),
 )
-CHOSE_NOTHING = ("digits",)  # data sets of the tables that no default was chosen on
+CHOSE_NOTHING = (DIGITS,)  # data sets of the tables that no default was chosen on
 
 
 def chosen_table() -> Table:

@@ -9,8 +9,7 @@ from reticent.lab.bench.run import FILM, TASKS, Result, Results, Run
 
 Key = tuple[Any, ...]
 
-_DATA_FACTORS = {"cifar100-features": 3.0, "icd10cm": 1.5}
-_LABEL_FACTORS = {"public-10x": 8.0, "public-100x": 12.0, "public-1000x": 20.0}
+_DATA_FACTORS = {"cifar100-features": 3.0, "icd10cm": 1.5, "clinc150-banking": 0.2, "digits": 0.2}
 WITHOUT_DATA = {"attack": 20.0, "drop": 1.0}  # of experiments that have no runs
 
 
@@ -53,7 +52,7 @@ class Estimates:
             return self._expected[_like(run)]
         entry = catalogue.entry(run.learner)
         seconds = entry.film_seconds if run.adapter == FILM else entry.seconds
-        labels = _LABEL_FACTORS.get(run.labels, 1.0) if entry.grows_with_labels else 1.0
+        labels = entry.by_labels.get(run.labels, 1.0)
         tasks = max(1.0, run.tasks / TASKS) ** 2  # each is followed by a measure that looks at all before it
         return seconds * _DATA_FACTORS.get(run.data, 1.0) * labels * tasks
 

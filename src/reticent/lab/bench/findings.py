@@ -7,7 +7,7 @@ from typing import Any
 
 from reticent.lab.bench.run import BLURRY, FILM, LAST_LAYER, MEMORIES, TASKS, Results
 from reticent.lab.bench.typeset import Table
-from reticent.lab.data.datasets import NAMES
+from reticent.lab.data.datasets import DIGITS, NAMES
 
 REPRODUCED, NOT_REPRODUCED, NOT_RUN = "reproduced", "*not reproduced here*", "*not run here*"
 HOLDS, HOLDS_NOT = "holds", "*does not hold here*"  # of our own claims
@@ -16,6 +16,7 @@ THEIRS = {"cosine-paper": "the paper's Cosine", "peft-paper": "the paper's PEFT"
 RATIOS = (10.0, 25.0, 50.0, 75.0, 100.0)
 _SAME = 1.0  # points of accuracy that count as no difference, as between the paper's columns
 _LITTLE = 5.0  # points that blurriness may cost at epsilon 8 to count as little: the paper's PEFT loses 1 to 3
+TASKS_OF = {DIGITS: 5}  # ten classes: two in each task
 _USUAL = {
     "ratio": 0.0,
     "adapter": LAST_LAYER,
@@ -46,7 +47,7 @@ class Measured:
 
     def __call__(self, learner: str, labels: str = "base", *, metric: str = "accuracy", **others: Any) -> float | None:
         """Returns the median, of the best share where several were tried and none is asked for; None if not run."""
-        wanted = {"epsilon": 1.0, **_USUAL, **others}
+        wanted = {"epsilon": 1.0, **_USUAL, "tasks": TASKS_OF.get(self.data, TASKS), **others}
         found: dict[float | None, list[float]] = {}
         for result in self.results.values():
             run = result["run"]
@@ -204,7 +205,7 @@ def _ninety_labels(at: Measured) -> Iterator[Finding]:
 
 def _naive_collapses(at: Measured) -> Iterator[Finding]:
     for epsilon in EPSILONS:
-        naive, peft = (at(learner, epsilon=epsilon) for learner in ("naive", "peft-paper"))
+        naive, peft = (at(learner, epsilon=epsilon) for learner in ("naive-paper", "peft-paper"))
         claim = f"Naive collapses: less than two thirds of PEFT (epsilon {epsilon:g})"
         if naive is not None:
             yield from _compared(claim, at.data, lambda n, p: n < 2 / 3 * p, naive=naive, peft_of_the_paper=peft)
@@ -212,7 +213,7 @@ def _naive_collapses(at: Measured) -> Iterator[Finding]:
 
 def _desai_below(at: Measured) -> Iterator[Finding]:
     for epsilon in EPSILONS:
-        desai, cosine, peft = (at(learner, epsilon=epsilon) for learner in ("desai", *THEIRS))
+        desai, cosine, peft = (at(learner, epsilon=epsilon) for learner in ("desai-paper", *THEIRS))
         claim = f"Desai et al. below both methods (epsilon {epsilon:g})"
         if desai is not None:
             both = {"cosine_of_the_paper": cosine, "peft_of_the_paper": peft}

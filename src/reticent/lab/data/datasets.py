@@ -4,7 +4,7 @@ import csv
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.numerics.own_objects import is_own, own_object
+from reticent.numerics.rows import take
 
 Ints = npt.NDArray[np.int64]
 
@@ -97,20 +98,23 @@ class Diagnoses:
 # --- experiments
 
 CLINC150, CIFAR100, ICD10CM, ICD10CM_BLOCKS = "clinc150", "cifar100-features", "icd10cm", "icd10cm-blocks"
+CLINC150_BANKING = "clinc150-banking"  # a fifth of it
 SPLIT_CIFAR100, SPLIT_IMAGENET_R, FIVE_DATASETS = "split-cifar100", "split-imagenet-r", "five-datasets"
 DIGITS, CIFAR100_IMAGES, DIGITS_AND_CIFAR100 = "digits", "cifar100-images", "digits-and-cifar100"
 NAMES = (
-    *(CLINC150, CIFAR100, ICD10CM, ICD10CM_BLOCKS),
+    *(CLINC150, CIFAR100, ICD10CM, ICD10CM_BLOCKS, CLINC150_BANKING),
     *(DIGITS, CIFAR100_IMAGES, DIGITS_AND_CIFAR100),
     *(SPLIT_CIFAR100, SPLIT_IMAGENET_R, FIVE_DATASETS),
 )
 _IMAGES = "cifar100_test_images.npz"
 _FILES = {
     CLINC150: "clinc150_data_full.json",
+    CLINC150_BANKING: "clinc150_data_full.json",
     CIFAR100: "cifar100_efficientnet_lite0.npz",
     CIFAR100_IMAGES: _IMAGES,
     DIGITS_AND_CIFAR100: _IMAGES,
 }
+_BANKING = ("banking", "credit_cards")  # domains of CLINC150, fifteen intents each
 _BENCH_MOST_PER_BLOCK = 100
 _FEWEST_OF_A_BLOCK = 3
 _HELD_OUT = 0.2
@@ -133,8 +137,8 @@ def load(name: str, folder: Path, *, text: str | None = None, label: str | None 
         >>> load("mnist-1d", Path("."))
         Traceback (most recent call last):
         reticent.lab.data.datasets.MissingData: No data set is called mnist-1d. There are clinc150, cifar100-features, \
-icd10cm, icd10cm-blocks, digits, cifar100-images, digits-and-cifar100, split-cifar100, split-imagenet-r, \
-five-datasets, a path that ends in .csv, or module:object.
+icd10cm, icd10cm-blocks, clinc150-banking, digits, cifar100-images, digits-and-cifar100, split-cifar100, \
+split-imagenet-r, five-datasets, a path that ends in .csv, or module:object.
     """
     check(name, folder)
     if name.endswith(".csv"):
@@ -144,6 +148,8 @@ five-datasets, a path that ends in .csv, or module:object.
         return own
     if name == CLINC150:
         return _clinc150(folder)
+    if name == CLINC150_BANKING:
+        return _clinc150_banking(folder)
     if name == CIFAR100:
         return _cifar100(folder)
     if name in (ICD10CM, ICD10CM_BLOCKS):
@@ -208,6 +214,23 @@ def _clinc150(folder: Path) -> Data:
         tree = json.loads(domains.read_text(encoding="utf-8"))
         parents = {label: parent for parent, labels in tree.items() for label in labels}
     return Data(CLINC150, parts[0], np.array(parts[1]), parts[2], np.array(parts[3]), "minilm", parents=parents)
+
+
+def _clinc150_banking(folder: Path) -> Data:
+    """The intents of two domains, a fifth of CLINC150: for runs that go through the encoder."""
+    whole = _clinc150(folder)
+    if whole.parents is None:
+        raise MissingData(f"{CLINC150_BANKING} needs clinc150_domains.json in the data folder (--data).")
+    mine = {label for label, parent in whole.parents.items() if parent in _BANKING}
+    learned, unseen = (np.isin(labels, list(mine)) for labels in (whole.labels, whole.unseen_labels))
+    return replace(
+        whole,
+        name=CLINC150_BANKING,
+        inputs=take(whole.inputs, np.flatnonzero(learned)),
+        labels=whole.labels[learned],
+        unseen_inputs=take(whole.unseen_inputs, np.flatnonzero(unseen)),
+        unseen_labels=whole.unseen_labels[unseen],
+    )
 
 
 def _cifar100(folder: Path) -> Data:
