@@ -145,8 +145,8 @@ def test_bench_runs_and_says_what_failed(tmp_path):
     done = reticent("bench", *specs, "--data", tmp_path / "data", "--out", tmp_path / "results", "--workers", 1)
     assert done.returncode == 1
     assert "Traceback" not in done.stdout + done.stderr
-    good, bad, gone, *_, last = done.stdout.splitlines()
-    assert re.fullmatch(rf"{DATA} cosine base epsilon 8 3 tasks seed 0: \d+\.\d %; 2 to go, about \d+ s", good)
+    gone, good, bad, *_, last = done.stdout.splitlines()
+    assert re.fullmatch(rf"{DATA} cosine base epsilon 8 3 tasks seed 0: \d+\.\d %; 1 to go, about \d+ s", good)
     assert "failed: InvalidValue: Expected a learner at no.such:Learner" in bad
     assert gone.startswith("clinc150 needs clinc150_data_full.json in the data folder (--data)")
     assert last.startswith("2 run(s), 1 failed.")

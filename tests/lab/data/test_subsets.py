@@ -1,8 +1,7 @@
-"""Data sets that are parts of others, or come with a package."""
+"""Data sets that are parts of others."""
 
 import json
 
-import numpy as np
 import pytest
 
 from reticent.lab.data import datasets
@@ -20,12 +19,3 @@ def test_banking_is_the_intents_of_two_domains(tmp_path):
     assert (data.inputs, data.labels.tolist()) == (["my card", "my balance"], ["freeze", "balance"])
     assert (data.unseen_inputs, data.unseen_labels.tolist()) == (["my balance"], ["balance"])
     assert datasets.digest(data) != datasets.digest(datasets.load("clinc150", tmp_path))
-
-
-def test_digits_come_with_scikit_learn_and_a_seed_holds_some_out(tmp_path):
-    data = datasets.load("digits-pixels", tmp_path)
-    assert data.inputs.shape == (1_797, 64)
-    assert len(np.unique(data.labels)) == 10
-    train, test = data.rows(0)
-    assert len(train) + len(test) == 1_797
-    assert 340 < len(test) < 380
