@@ -55,9 +55,12 @@ bench: .venv/ready
 	$(BIN)/reticent bench quick --data $(DATA) --out results/quick
 	$(BIN)/reticent report results/quick
 
-# Everything that needs neither a network nor a GPU: hours, resumable.
+# Everything that needs neither a network nor a GPU: hours, resumable. It starts from the rows that are in the tree, as far
+# as this code made them; MINUTES=60 stops between two runs, and the same command goes on.
+MINUTES ?= 1000
 bench-full: .venv/ready
-	$(BIN)/reticent bench all --data $(DATA) --out results/full --page docs/results.md
+	nice $(BIN)/reticent bench all --data $(DATA) --out results/full --page docs/results.md \
+	  $(if $(wildcard docs/results/runs.parquet),--resume docs/results/runs.parquet) --minutes $(MINUTES)
 	$(BIN)/reticent report results/full
 
 # The peers (Opacus, OpenDP, python-dp) are only needed here. SPEED='--only noise' plays some contests, SPEED=--accept stores

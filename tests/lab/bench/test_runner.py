@@ -355,7 +355,7 @@ def test_experiments_without_data_run_where_all_data_is_missing(tmp_path):
     said: list[str] = []
     both = [spec, specs.spec("drop")]
     outcome = runner.run(both, data=tmp_path, out=tmp_path / "results", engine=Processes(workers=1), say=said.append)
-    assert list(outcome.missing) == [DATA, "clinc150", "nothing"]
+    assert list(outcome.missing) == ["clinc150", "nothing", DATA]
     assert said[1:] == list(outcome.missing.values())  # each once, after the title of the other experiment
     assert outcome.missing["nothing"].startswith("No data set is called nothing. There are clinc150")
     assert Folder(tmp_path / "results").read("drop.json") is not None

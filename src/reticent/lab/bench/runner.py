@@ -61,8 +61,8 @@ def run(
         shown: What to write tables of, where more than is run now; runs that were not made say so.
         engine: Where runs are made. The machines of a Ray cluster share the file system of data and results.
         speed: Where and how encoders compute.
-        stored: Results of earlier runs of the present code, by the digests of their runs; see `rows.read`. What is
-            wanted of them and not in the folder is put there.
+        stored: Results of earlier runs of the present code, by the digests of their runs; see `rows.read`. What these
+            specs or the shown ones ask for, and the folder does not have, is put there.
         minutes: No run is begun after so many; None for all.
         say: Called with one line for each run as it ends.
     """
@@ -74,7 +74,8 @@ def run(
             for run in spec.runs:
                 asked.setdefault(catalogue.stand_in(run), spec.name)
         wanted = {run.digest: run for run in asked}
-        taken = {key: stored[key] for key in wanted.keys() & stored.keys() - done}
+        shows = {catalogue.stand_in(run).digest for spec in (*specs, *(shown or ())) for run in spec.runs}
+        taken = {key: stored[key] for key in shows & stored.keys() - done}
         for key, result in taken.items():
             folder.write(f"runs/{key}.json", json.dumps(result))
         expected = Estimates(folder.results())
