@@ -204,7 +204,7 @@ def bench(
     Example: `reticent bench quick --data data/ --out results/`
     """
     from reticent.encoders import Speed
-    from reticent.lab.bench import findings, pages, rows, runner, specs
+    from reticent.lab.bench import findings, pages, run_rows, runner, specs
     from reticent.lab.bench.folder import Folder
     from reticent.report.terminal import columns
 
@@ -239,9 +239,9 @@ def bench(
         Folder(out).check()
     if minutes is not None:
         errors.real("minutes", minutes, above=0, below=1e6)
-    stored = {} if resume is None else rows.read(resume)
+    stored = {} if resume is None else run_rows.read(resume)
     if resume is not None and not as_json:
-        tell(f"{len(stored)} of {rows.count(resume)} rows in {resume} were made by this code; others are left out.")
+        tell(f"{len(stored)} of {run_rows.count(resume)} rows in {resume} were made by this code; others are left out.")
     speed = Speed(device=device or "cpu", batch_size=batch_size, bf16="auto" if bf16 else False)
     outcome = runner.run(
         [] if tables_only else chosen,

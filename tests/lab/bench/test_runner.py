@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reticent import errors
-from reticent.lab.bench import one_run, processes, rows, runner, specs
+from reticent.lab.bench import one_run, processes, run_rows, runner, specs
 from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.folder import STREAMS, Folder
 from reticent.lab.bench.processes import Processes
@@ -177,7 +177,7 @@ def test_parquet_holds_all_runs(ran):
 
 
 def test_a_benchmark_resumes_from_stored_rows_of_the_same_code(ran, place, tmp_path, monkeypatch):
-    stored = rows.read(ran.out / rows.RUNS)
+    stored = run_rows.read(ran.out / run_rows.RUNS)
     assert len(stored) == 8
     spec = replace(ran.spec, runs=tuple(run for run in ran.spec.runs if run.learner in ("cosine", "cosine-paper")))
     said: list[str] = []
@@ -187,8 +187,8 @@ def test_a_benchmark_resumes_from_stored_rows_of_the_same_code(ran, place, tmp_p
     again = Folder(tmp_path / "new").results()
     assert {key: result["run"] for key, result in again.items()} == {k: r["run"] for k, r in stored.items()}
     # rows that other code made are no results of this one, and a run whose row says something else is not believed
-    monkeypatch.setattr(rows, "code", lambda: "another")
-    assert rows.read(ran.out / rows.RUNS) == {}
+    monkeypatch.setattr(run_rows, "code", lambda: "another")
+    assert run_rows.read(ran.out / run_rows.RUNS) == {}
 
 
 def test_no_run_begins_after_its_time(ran, place, tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reticent import errors
-from reticent.lab.bench import catalogue, layout, rows, tables, typeset
+from reticent.lab.bench import catalogue, layout, run_rows, tables, typeset
 from reticent.lab.bench import specs as packaged
 from reticent.lab.bench.behind import behind_table
 from reticent.lab.bench.chosen import chosen_table
@@ -39,8 +39,8 @@ def write(page: Path, specs: Sequence[Spec], out: Path, *, command: str) -> None
         beside.mkdir(exist_ok=True)
         for figure in drawn:
             write_whole(beside / f"{figure.name}.svg", figure.drawn)
-        write_whole(beside / rows.RUNS, rows.to_parquet(results))
-        write_whole(beside / rows.CELLS, rows.to_csv(results))
+        write_whole(beside / run_rows.RUNS, run_rows.to_parquet(results))
+        write_whole(beside / run_rows.CELLS, run_rows.to_csv(results))
         write_whole(page, markdown(specs, out, command=command, beside=beside.name))
     except OSError as error:
         raise errors.StorageError(f"Cannot write {page} and what belongs to it: {error.strerror}.") from error
@@ -80,7 +80,8 @@ def markdown(specs: Sequence[Spec], out: Path, *, command: str, beside: str = "r
         "",
         *_environment_lines(results),
         *_code_lines(results),
-        f"Every run, with its code, data and command: `{beside}/{rows.RUNS}`; every cell: `{beside}/{rows.CELLS}`.",
+        f"Every run, with its code, data and command: `{beside}/{run_rows.RUNS}`.",
+        f"Every cell: `{beside}/{run_rows.CELLS}`.",
         "",
         typeset.markdown(chosen_table()),
         typeset.markdown(findings_table(findings(results))),

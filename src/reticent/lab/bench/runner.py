@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from reticent.encoders import Speed
-from reticent.lab.bench import catalogue, one_run, rows, steps, tables, without_data
+from reticent.lab.bench import catalogue, one_run, run_rows, steps, tables, without_data
 from reticent.lab.bench.estimates import Estimates, duration
 from reticent.lab.bench.folder import STREAMS, Folder
 from reticent.lab.bench.processes import Processes
@@ -61,8 +61,8 @@ def run(
         shown: What to write tables of, where more than is run now; runs that were not made say so.
         engine: Where runs are made. The machines of a Ray cluster share the file system of data and results.
         speed: Where and how encoders compute.
-        stored: Results of earlier runs of the present code, by the digests of their runs; see `rows.read`. What these
-            specs or the shown ones ask for, and the folder does not have, is put there.
+        stored: Results of earlier runs of the present code, by the digests of their runs; see `run_rows.read`. What
+            these specs or the shown ones ask for, and the folder does not have, is put there.
         minutes: No run is begun after so many; None for all.
         say: Called with one line for each run as it ends.
     """
@@ -120,9 +120,9 @@ def write_tables(specs: Sequence[Spec], folder: Folder) -> None:
         folder.write(f"tables/{spec.name}.json", json.dumps([asdict(table) for table in made], indent=1))
         folder.write(f"tables/{spec.name}.md", "\n".join(markdown(table) for table in made))
         folder.write(f"tables/{spec.name}.tex", "\n".join(latex(table) for table in made))
-    folder.write(rows.CELLS, rows.to_csv(results))
+    folder.write(run_rows.CELLS, run_rows.to_csv(results))
     if importlib.util.find_spec("pyarrow") is not None:
-        folder.write(rows.RUNS, rows.to_parquet(results))
+        folder.write(run_rows.RUNS, run_rows.to_parquet(results))
 
 
 class _Progress:

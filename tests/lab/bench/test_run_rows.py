@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reticent import errors
-from reticent.lab.bench import rows
+from reticent.lab.bench import run_rows
 from reticent.lab.bench.code_digest import code
 from tests.lab.tiny import a_run, by_digest, done
 
@@ -20,45 +20,45 @@ def made(**fields: Any) -> dict[str, Any]:
 
 def test_rows_bring_back_what_pages_read(tmp_path):
     results = by_digest([made(seed=seed, share=share) for seed in range(3) for share in (None, 2.5)])
-    (tmp_path / "runs.parquet").write_bytes(rows.to_parquet(results))
-    again = rows.read(tmp_path / "runs.parquet")
+    (tmp_path / "runs.parquet").write_bytes(run_rows.to_parquet(results))
+    again = run_rows.read(tmp_path / "runs.parquet")
     assert set(again) == set(results)
     for key, result in results.items():
         for field in ("run", "status", "accuracy", "forgetting", "known", "aggregations", "seconds", "digests"):
             assert again[key][field] == result[field], field
         assert again[key]["overall"] == pytest.approx(result["overall"])
         assert (again[key]["command"], again[key]["environment"]) == (result["command"], result["environment"])
-    assert rows.count(tmp_path / "runs.parquet") == 6
+    assert run_rows.count(tmp_path / "runs.parquet") == 6
 
 
 def test_equal_results_are_equal_bytes():
     one, two = made(seed=0), made(seed=1)
-    assert rows.to_parquet(by_digest([one, two])) == rows.to_parquet(by_digest([two, one]))
+    assert run_rows.to_parquet(by_digest([one, two])) == run_rows.to_parquet(by_digest([two, one]))
 
 
 def test_rows_of_other_code_are_left_out(tmp_path):
     other = done(a_run(seed=7), 0.5, digests={**DIGESTS, "code": "another"})
-    (tmp_path / "runs.parquet").write_bytes(rows.to_parquet(by_digest([other, made()])))
-    assert [result["run"]["seed"] for result in rows.read(tmp_path / "runs.parquet").values()] == [0]
+    (tmp_path / "runs.parquet").write_bytes(run_rows.to_parquet(by_digest([other, made()])))
+    assert [result["run"]["seed"] for result in run_rows.read(tmp_path / "runs.parquet").values()] == [0]
 
 
 def test_a_row_whose_digest_is_of_another_run_is_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(rows, "_row", lambda result, real=rows._row: {**real(result), "digest": "0" * 20})
-    (tmp_path / "runs.parquet").write_bytes(rows.to_parquet(by_digest([made()])))
-    assert rows.read(tmp_path / "runs.parquet") == {}
+    monkeypatch.setattr(run_rows, "_row", lambda result, real=run_rows._row: {**real(result), "digest": "0" * 20})
+    (tmp_path / "runs.parquet").write_bytes(run_rows.to_parquet(by_digest([made()])))
+    assert run_rows.read(tmp_path / "runs.parquet") == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 no table PAR1", b"seed,accuracy\n1,0.5\n"])
 def test_another_file_is_refused_in_one_line(tmp_path, content):
     (tmp_path / "runs.parquet").write_bytes(content)
     with pytest.raises(errors.InvalidValue, match=r"Expected rows of runs in runs\.parquet") as refusal:
-        rows.read(tmp_path / "runs.parquet")
+        run_rows.read(tmp_path / "runs.parquet")
     assert "\n" not in str(refusal.value)
 
 
 def test_a_cell_is_one_line_whatever_its_seeds():
     results = by_digest([made(seed=seed) for seed in range(5)] + [made(seed=0, labels="oracle")])
-    base, oracle = csv.DictReader(io.StringIO(rows.to_csv(results)))
+    base, oracle = csv.DictReader(io.StringIO(run_rows.to_csv(results)))
     assert (base["labels"], base["seeds"], base["accuracy"], base["least"], base["most"]) == (
         "base", "5", "52.00", "50.00", "54.00",
     )  # fmt: skip
