@@ -23,7 +23,8 @@ def families() -> list[Family]:
             words=f"""
 `learn_task` on {ROWS:,} x {WIDTH} float32 rows in memory with {LABELS:,} labels as strings, with and without an id of
 a person for each row: look-ups, persons, spend, sums, noise, release. Beside it the compiled loop alone, which
-normalises, snaps and adds up the same rows, with labels that are integers already.
+normalises, snaps and adds up the same rows, with labels that are integers already. Ids are an array of whole numbers,
+and in a line of its own texts: to tell half a million of them apart takes pyarrow alone as long as the loop.
 """,
             contests=_learning,
         ),
@@ -80,12 +81,15 @@ def parquet_file(n: int) -> Iterator[Path]:
 
 def _learning() -> list[Contest]:
     def play(rounds: int) -> Costs:
+        import pyarrow as pa
+
         import reticent as rt
         from reticent.gate import kernel
         from reticent.gate.grid import scale_and_room
 
         x, which = rows(ROWS)
         labels, persons = [f"label {i}" for i in which], np.arange(ROWS) // 2
+        texts = [f"person {i}" for i in persons]
         space = rt.PublicLabels(f"label {i}" for i in range(LABELS))
         budget = rt.Budget(epsilon=1.0, delta=1e-5)
         twice = rt.Budget(epsilon=1.0, delta=1e-5, examples_per_person=2)
@@ -104,6 +108,9 @@ def _learning() -> list[Contest]:
             "learn_task with persons": (lambda: learn(persons, twice), ROWS),
             "learn_task without": (lambda: learn(None, budget), ROWS),
             KERNEL: (alone, ROWS),
+            "learn_task with persons, ids as texts": (lambda: learn(texts, twice), ROWS),
+            "pyarrow, the labels as codes alone": (lambda: pa.array(labels).dictionary_encode(), ROWS),
+            "pyarrow, the texts of ids as codes alone": (lambda: pa.array(texts).dictionary_encode(), ROWS),
         }
         return in_turn(peers, rounds)
 

@@ -25,7 +25,8 @@ def families() -> list[Family]:
             title="Reading files",
             words=f"""
 Rows of {WIDTH} numbers, one of {LABELS:,} labels and an id, read in batches of bounded size: ours gives an array of
-features, and labels and ids as codes. Peers read columns and stop there. A line of CSV is an example by itself,
+features, and labels and ids as codes. Peers read columns and stop there; where the file has a column for each feature,
+a line more shows what it takes pyarrow to make rows of them. A line of CSV is an example by itself,
 whatever other lines are; to peers an open quote is the end of all of them.
 """,
             contests=_contests,
@@ -134,7 +135,13 @@ def _parquet(kind: str, features: tuple[str, ...]) -> dict[str, Callable[[], Any
             for _ in file.iter_batches(batch_size=BATCH, use_threads=False):
                 pass
 
-    return {"reticent": _read(path.name, features), "pyarrow": batches}
+    def rows() -> None:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=BATCH, use_threads=False):
+                batch.select(list(features)).to_tensor(row_major=True).to_numpy()
+
+    peers: dict[str, Callable[[], Any]] = {"reticent": _read(path.name, features), "pyarrow": batches}
+    return peers if kind == "lists" else {**peers, "pyarrow, and rows of its columns": rows}
 
 
 def _npz() -> dict[str, Callable[[], Any]]:

@@ -21,12 +21,14 @@ from reticent.encoders.batches import Item, batches, stacked
 from reticent.encoders.devices import tensors
 from reticent.encoders.encoder import Backend
 from reticent.gate.gate import Gate
-from reticent.gate.label_sums import sum_by_label
+from reticent.gate.label_sums import PartialSums, sum_by_label
 from reticent.gate.noise import NoiseSource
 from reticent.gate.step import Gradients, clipped_sum
 from reticent.lab.baselines.oracles import LabLedger
 from reticent.labels import LabelSpace
+from reticent.numerics.coded import Coded
 from reticent.released.optimizers import Adam
+from reticent.sensitive.engines import Local
 from reticent.sensitive.gradients import AdapterGradients
 from reticent.sensitive.head import HeadGradients
 from reticent.sensitive.training import Engine, Training, train
@@ -249,7 +251,7 @@ def sums_contest() -> Peers:
     """Seconds per gigabyte of features."""
     n, classes = 200_000, 150
     x = _features(n)
-    labels = np.random.default_rng(1).integers(0, classes, size=n).tolist()
+    labels = Coded.of(np.random.default_rng(1).integers(0, classes, size=n))
     space, copy = LabelSpace(tuple(range(classes))), np.empty_like(x)
 
     def often(work: Callable[[], Any]) -> tuple[Callable[[], None], float]:
@@ -264,6 +266,34 @@ def sums_contest() -> Peers:
             lambda: sum_by_label(x, labels, known=space, count_weight=0.0)
         ),
         "copy of the same array": often(lambda: np.copyto(copy, x)),
+        "squares of the same array, added up": often(lambda: np.einsum("ij,ij->i", x, x)),
+    }
+
+
+def threads_contest() -> Peers:
+    """Wall-clock seconds per gigabyte of features, for parts that threads take in turn."""
+    n, classes = 400_000, 150
+    x = _features(n)
+    labels = Coded.of(np.random.default_rng(1).integers(0, classes, size=n))
+    space, copy = LabelSpace(tuple(range(classes))), np.empty_like(x)
+    parts: list[Any] = [slice(start, start + n // 40) for start in range(0, n, n // 40)]
+
+    def add(part: Any) -> PartialSums:
+        found = PartialSums(space)
+        found.add(x[part], labels.taken(part))
+        return found
+
+    def copied(part: Any) -> None:
+        np.copyto(copy[part], x[part])
+
+    def shared(threads: int, work: Callable[[Any], Any]) -> tuple[Callable[[], None], float]:
+        return lambda: [*Local(threads=threads).map(work, parts)].clear(), x.nbytes / 1e9
+
+    return {
+        "sums, two threads": shared(2, add),
+        "sums, one thread": shared(1, add),
+        "copy, two threads": shared(2, copied),
+        "copy, one thread": shared(1, copied),
     }
 
 

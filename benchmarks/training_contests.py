@@ -1,5 +1,6 @@
 """A head on features, FiLM through MiniLM, what a step holds in memory, and sums by label; see `training`."""
 
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -54,7 +55,8 @@ means that a batch of 4,096 needs no more than a smaller one.
             title="Sums by label",
             words="""
 What `Cosine` does with a task: normalise each row, snap it to the grid, and add it to its label in integers. Beside it
-a copy of the same memory, which is the least that anything that reads all features can take.
+a copy of the same memory, and the first of these steps alone in NumPy: squares, added up row by row. Integer sums do
+not depend on their order, so threads share the rows; their table is wall-clock time, for a machine without other work.
 """,
             contests=_sums,
         ),
@@ -170,11 +172,22 @@ def _sums() -> list[Contest]:
 
         return training.sums_contest()
 
+    def threads(rounds: int) -> Costs:
+        import training
+
+        return in_turn(training.threads_contest(), rounds, time.perf_counter)
+
     return [
         Contest(
             name="sums/copy",
             title="Features by label, per gigabyte",
             play=_turns(peers),
             goals={"copy of the same array": 0.5},
-        )
+        ),
+        Contest(
+            name="sums/threads",
+            title="Features by label in two threads, wall clock, per gigabyte",
+            play=threads,
+            goals={"sums, one thread": 1.7},
+        ),
     ]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from reticent.numerics import coded
-from reticent.numerics.coded import Coded
+from reticent.numerics.coded import Coded, Entries
 
 COLUMNS = [
     [],
@@ -77,6 +77,30 @@ def test_arrays_need_no_pyarrow(monkeypatch, far):
     assert column is not None
     assert column.cells() == array.tolist()
     assert Coded.at_once(np.tile(np.array(["a", "b"]), 50_000)) is None
+
+
+@pytest.mark.parametrize(
+    ("cells", "usual"),
+    [
+        (["a", "b c", "~", "0"], True),
+        (["a", ""], False),
+        ([""], False),
+        (["a", " b"], False),
+        (["a", "\tb"], False),
+        (["a", "\x1cb"], False),
+        (["a", "b\x7f"], False),
+        (["a", "ä"], False),
+        ([1, -(1 << 63), 0], True),
+    ],
+)
+def test_usual_entries_are_told_from_others(cells, usual):
+    """Blank ids are nobody's, and what is not ASCII may be no text at all: those are looked at one by one."""
+    many = cells * (1 + (coded._MANY // len(cells)))
+    column = Coded.of(many)
+    assert isinstance(column.entries, Entries)
+    assert column.entries.usual is usual
+    assert list(column.entries) == cells
+    assert column.cells() == many
 
 
 def test_arrays_with_missing_or_unreadable_cells_are_left_to_a_look_at_each_cell():
@@ -158,5 +182,5 @@ def test_long_columns_are_coded_like_short_ones(missing, monkeypatch):
     for column, short in zip(columns, expected, strict=True):
         found = Coded.of(column)
         assert found.codes.tolist() == short.codes.tolist()
-        assert found.entries == short.entries
+        assert list(found.entries) == list(short.entries)
         assert found.codes.dtype == np.int64

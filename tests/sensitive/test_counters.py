@@ -87,9 +87,11 @@ def test_arrays_of_ids_bound_persons_as_their_lists_do(most, far):
         for part in (array[:90], array[90:250].astype(float), array[250:].astype(np.int64))
     ]
     assert np.flatnonzero(np.concatenate(masks)).tolist() == expected
-    texts = np.tile(np.array(["x", "y", " ", "x "]), 20_000)
-    expected = slowly(texts.tolist(), most)
-    assert np.flatnonzero(Counters(most).kept(column_of("persons", texts, texts))).tolist() == expected
+    for texts in (["x", "y", " ", "x "], ["x", "y", "", "x"], ["x", "y", "x ", "z"]):
+        many: list[object] = [*texts] * 20_000
+        expected = slowly(many, most)
+        for given in (many, np.array(many)):
+            assert np.flatnonzero(Counters(most).kept(column_of("persons", given, many))).tolist() == expected
 
 
 def test_an_id_in_quotes_is_the_same_person(tmp_path):

@@ -17,6 +17,7 @@ import numpy.typing as npt
 _PLAIN = frozenset({str, int, float, bool, bytes, date, UUID})
 _NEVER_NAN = _PLAIN - {float}
 _LARGEST = (1 << 63) - 1
+_DELETE = 0x7F  # the last character of ASCII, and no visible one
 _MANY = 1 << 16  # cells from which on pyarrow, where it is installed, is worth its call: three times as fast
 
 
@@ -28,11 +29,12 @@ class Entries(Sequence[object]):
     Args:
         size: How many there are.
         make: Returns them as Python objects.
-        distinct_numbers: Whether they are whole numbers, of which no two are equal.
+        usual: Whether no two of them are equal, and all are whole numbers, or all texts of ASCII that begin with a
+            visible character.
     """
 
-    def __init__(self, size: int, make: Callable[[], list[object]], *, distinct_numbers: bool = False) -> None:
-        self._size, self._make, self.distinct_numbers = size, make, distinct_numbers
+    def __init__(self, size: int, make: Callable[[], list[object]], *, usual: bool = False) -> None:
+        self._size, self._make, self.usual = size, make, usual
         self._made: list[object] | None = None
 
     def __repr__(self) -> str:
@@ -91,7 +93,7 @@ class Coded:
         """Returns a column of cells; None and NaN are missing."""
         if isinstance(cells, Coded):
             return cells
-        column = cells if isinstance(cells, list) else list(cells)
+        column = cells if isinstance(cells, list | np.ndarray) else list(cells)
         found = cls.at_once(column)
         if found is not None:
             return found
@@ -129,7 +131,7 @@ class Coded:
             return None
         found = _by_pyarrow(column, *kinds) if len(column) >= _MANY else None
         if found is not None:
-            return cls(*found)
+            return found
         table: dict[Any, int] = defaultdict(itertools.count().__next__)
         return cls(np.fromiter(map(table.__getitem__, column), np.int64, len(column)), list(table))
 
@@ -169,8 +171,8 @@ class Coded:
         return cls(np.concatenate([*codes, np.zeros(0, np.int64)]), entries)
 
 
-def _by_pyarrow(column: list[Any], kind: type) -> tuple[npt.NDArray[np.int64], list[object]] | None:
-    """Returns the codes and entries of texts or whole numbers; None where pyarrow cannot hold them, or is missing."""
+def _by_pyarrow(column: list[Any], kind: type) -> Coded | None:
+    """Returns texts or whole numbers of these very types; None where pyarrow cannot hold them, or is missing."""
     try:
         import pyarrow
 
@@ -178,10 +180,21 @@ def _by_pyarrow(column: list[Any], kind: type) -> tuple[npt.NDArray[np.int64], l
         coded = pyarrow.array(column, kinds[kind]).dictionary_encode()
     except (ImportError, KeyError, ValueError, OverflowError):  # half a character, a number of more than 64 bits
         return None
-    codes = coded.indices.to_numpy().astype(np.int64)
-    first = np.zeros(len(coded.dictionary), np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several rows the first one is written last
-    return codes, list(map(column.__getitem__, first.tolist()))
+    codes, found = coded.indices.to_numpy().astype(np.int64), coded.dictionary
+    entries = Entries(
+        len(found), lambda: found.to_numpy(zero_copy_only=False).tolist(), usual=kind is int or _are_usual(found)
+    )
+    return Coded(codes, entries)
+
+
+def _are_usual(texts: Any) -> bool:
+    """Returns whether texts of pyarrow, at least one of them, are of ASCII and begin with a visible character."""
+    _, offsets, content = texts.buffers()
+    at, letters = np.frombuffer(offsets, np.int64, len(texts) + 1), np.frombuffer(content or b"", np.uint8)
+    if not (np.diff(at) > 0).all():
+        return False
+    first = letters[at[:-1]]
+    return bool(letters[: at[-1]].max() < _DELETE and first.min() > ord(" "))
 
 
 def _of_whole_numbers(column: npt.NDArray[Any]) -> Coded | None:
@@ -196,7 +209,7 @@ def _of_whole_numbers(column: npt.NDArray[Any]) -> Coded | None:
         codes, found = (np.cumsum(there) - 1)[shifted], np.flatnonzero(there) + least
     else:
         found, codes = _hashed(numbers) or np.unique(numbers, return_inverse=True)
-    return Coded(codes, Entries(len(found), found.tolist, distinct_numbers=True))
+    return Coded(codes, Entries(len(found), found.tolist, usual=True))
 
 
 def _of_texts(column: npt.NDArray[Any]) -> Coded | None:

@@ -81,7 +81,7 @@ class Counters:
         keys = entries if _are_keys(entries) else list(map(_key, entries))
         alone = self._of is None and keys is entries and not len(self)
         # columns that were joined have an entry for each of them
-        if alone and (_are_distinct_numbers(entries) or len(set(keys)) == len(keys)):
+        if alone and (_are_usual(entries) or len(set(keys)) == len(keys)):
             self._first = entries
             return np.arange(len(entries))
         if self._first:
@@ -188,13 +188,13 @@ class Marks:
         return np.flatnonzero(self.mask(start, stop))
 
 
-def _are_distinct_numbers(entries: Sequence[object]) -> bool:
-    return isinstance(entries, Entries) and entries.distinct_numbers
+def _are_usual(entries: Sequence[object]) -> bool:
+    return isinstance(entries, Entries) and entries.usual
 
 
 def _are_keys(entries: Sequence[object]) -> bool:
     """Returns whether distinct entries are distinct persons as they are: all of them usual texts, or small numbers."""
-    if _are_distinct_numbers(entries):
+    if _are_usual(entries):
         return True
     kinds = set(map(type, entries))
     if kinds == {str}:
