@@ -20,6 +20,7 @@ from reticent.encoders.attach import norms
 from reticent.encoders.batches import Item, batches, stacked
 from reticent.encoders.devices import tensors
 from reticent.encoders.encoder import Backend
+from reticent.gate import step_kernel
 from reticent.gate.gate import Gate
 from reticent.gate.label_sums import PartialSums, sum_by_label
 from reticent.gate.noise import NoiseSource
@@ -140,16 +141,26 @@ def head_contest(classes: int, batch: int, width: int = WIDTH) -> Peers:
     }
 
 
-def parts_of_a_step(classes: int, batch: int) -> Peers:
-    """Seconds that one step of ours spends on what plain training does not do or does in float32."""
+EXACT, SINGLE = "sum in float64", "the same sum in float32"
+ADDED = ("exact noise", "the batch, by exact coins", "norms of all examples")
+
+
+def parts_of_a_step(classes: int, batch: int, width: int = WIDTH) -> Peers:
+    """Seconds that one step of ours spends on its parts, beside a step of plain training."""
     draw = np.random.default_rng(2)
-    x, y = _features(EXAMPLES), draw.integers(0, classes, size=EXAMPLES)
-    rate, steps, parameters = batch / EXAMPLES, 20, classes * (WIDTH + 1)
+    contest, x = head_contest(classes, batch, width), _features(EXAMPLES, width)
+    rate, steps, parameters = batch / EXAMPLES, 20, classes * (width + 1)
     secure, error = NoiseSource.from_os(), draw.normal(size=(batch, classes))
-    weight = draw.normal(size=(classes, WIDTH)).astype(np.float32)
+    weight = draw.normal(size=(classes, width)).astype(np.float32)
     single, double = x[:batch].copy(), x[:batch].astype(np.float64)
     error_in_float32, point = error.astype(np.float32), np.zeros(parameters)
+    halves = np.concatenate([error_in_float32, error_in_float32], axis=1)
     update, gradient = Adam(learning_rate=1e-3).update(parameters), draw.normal(size=parameters)
+    products, labels = error_in_float32 * np.float32(1000), draw.integers(0, classes, size=batch)
+    units, ones, found, squares = np.full(batch, 1e-3), np.ones(classes), np.empty_like(error), np.empty(batch)
+
+    def coins(mp: Any) -> Any:
+        return mp.mpf(rate)
 
     def often(part: Callable[[], Any]) -> tuple[Callable[[], None], float]:
         def run() -> None:
@@ -158,16 +169,18 @@ def parts_of_a_step(classes: int, batch: int) -> Peers:
 
         return run, steps
 
+    noise, batches_, norms_ = ADDED
     return {
-        "a step of ours": (
-            ours(HeadGradients(x, y, classes), EXAMPLES, rate, steps, Engine(prefetch=False)),
-            steps,
-        ),
-        "exact noise": often(lambda: secure.rounded_gaussian(2.0**24, parameters)),
-        "sum in float64": often(lambda: error.T @ double),
-        "the same sum in float32": often(lambda: error_in_float32.T @ single),
+        "a step of ours": contest["reticent"],
+        "plain training, not private": contest["plain training, not private"],
+        noise: often(lambda: secure.rounded_gaussian(2.0**24, parameters)),
+        batches_: often(lambda: secure.successes(EXAMPLES, coins)),
+        norms_: often(lambda: step_kernel.squared_lengths(error, squares)),
+        EXACT: often(lambda: error.T @ double),
+        SINGLE: often(lambda: error_in_float32.T @ single),
+        "the same in float32, in two halves of its digits": often(lambda: halves.T @ single),
         "logits in float32": often(lambda: single @ weight.T),
-        "the batch, by exact coins": often(lambda: secure.successes(EXAMPLES, lambda mp: mp.mpf(rate))),
+        "softmax": often(lambda: step_kernel.softmax_errors(products, units, ones, ones, labels, found)),
         "Adam in float64": often(lambda: update(point, gradient)),
     }
 

@@ -260,7 +260,7 @@ def test_permits_of_restored_snapshots_draw_other_noise():
 
 
 def test_no_key_outlives_its_call(rng, monkeypatch):
-    """Every call asks the operating system for its bits, or for 44 bytes; the source itself has nothing to remember."""
+    """Every call asks the operating system for its bits, or for 32 bytes; the source itself has nothing to remember."""
     asked: list[bytes] = []
     entropy = os.urandom
 
@@ -278,7 +278,7 @@ def test_no_key_outlives_its_call(rng, monkeypatch):
         rng.words(source._FEW + 1)
         rng.rounded_gaussian(10.0, 5_000)
     assert len(asked) == len(set(asked)) == 3 * 6
-    assert [len(part) for part in asked[:6]] == [40, 40, 32, 8 * source._FEW, 44, 44]
+    assert [len(part) for part in asked[:6]] == [40, 40, 32, 8 * source._FEW, 32, 32]
     assert vars(rng) == before
     assert not any(isinstance(value, bytes | CipherContext) for value in before.values())
 
@@ -288,25 +288,25 @@ def test_bits_pass_their_checks(rng):
 
 
 def test_few_words_are_the_bits_of_the_operating_system(rng, monkeypatch):
-    """All of them, in order; more are the stream of a key and a start that are 44 new bytes, chunk by chunk.
+    """All of them, in order; more are the streams of keys of 32 new bytes, one for each chunk.
 
-    The key and start of the first chunk: AES-256 in counter mode, from the counter at which GCM begins.
+    A stream is AES-256 in counter mode, from the counter at which GCM begins.
     """
-    drawn = [bytes(range(24)), bytes(range(44)), b"", bytes(range(44)), bytes(range(1, 45)), bytes(range(2, 46))]
+    keys = [bytes(range(place, place + 32)) for place in range(4)]
+    drawn = [bytes(range(24)), keys[0], b"", *keys[1:]]
     monkeypatch.setattr(os, "urandom", lambda n: drawn.pop(0))
     assert rng.words(3).tobytes() == bytes(range(24))
-    expected = np.empty(source._FEW + 1, np.uint64)
-    source._fill(expected, source._keystream(bytes(range(32)), bytes(range(32, 44)) + b"\0\0\0\2"))
-    assert rng.words(source._FEW + 1).tolist() == expected.tolist()
+
+    def stream(key: bytes, n: int) -> list[int]:
+        expected = np.empty(n, np.uint64)
+        source._fill(expected, source._keystream(key, bytes(12) + b"\0\0\0\2"))
+        return [int(word) for word in expected]
+
+    assert rng.words(source._FEW + 1).tolist() == stream(keys[0], source._FEW + 1)
     assert rng.words(0).tolist() == []
-    many = rng.words(2 * source._CHUNK + 5)
-    assert len(many) == 2 * source._CHUNK + 5
-    assert many[: len(expected)].tolist() == expected.tolist()
-    for place in (1, 2):
-        last = np.empty(5, np.uint64)
-        key, start = bytes(range(place, place + 32)), bytes(range(place + 32, place + 44))
-        source._fill(last, source._keystream(key, start + b"\0\0\0\2"))
-        assert many[place * source._CHUNK :][:5].tolist() == last.tolist()
+    sizes = (source._CHUNK, source._CHUNK, 5)
+    together = [word for key, size in zip(keys[1:], sizes, strict=True) for word in stream(key, size)]
+    assert rng.words(sum(sizes)).tolist() == together
     assert not drawn
     assert source._FEW == 64
 

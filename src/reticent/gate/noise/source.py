@@ -37,6 +37,7 @@ Words = npt.NDArray[np.uint64]
 _CHUNK = 1 << 14
 _FEW = 64  # words that the operating system gives sooner than a key is set up
 _ZEROS = bytes(8 * _CHUNK)
+_START = bytes(12)  # any will do for a key that is used once
 _WORD = 2.0**-64
 # A draw is decided in float64 unless it lies as close to a half-integer as `normal.pieces` bounds the error of its
 # octave (1e-15 to 3e-12 standard deviations). A small margin on the grid covers the arithmetic of this comparison.
@@ -342,8 +343,7 @@ def _by_a_new_key(n: int) -> Words:
 
     In the shape of GCM, whose tag is dropped: OpenSSL sets it up three times as fast as counter mode by itself.
     """
-    entropy = os.urandom(44)
-    return np.ndarray(n, np.uint64, AESGCM(entropy[:32]).encrypt(entropy[32:], _ZEROS[: 8 * n], None))
+    return np.ndarray(n, np.uint64, AESGCM(os.urandom(32)).encrypt(_START, _ZEROS[: 8 * n], None))
 
 
 def _keystream(key: bytes, start: bytes) -> CipherContext:
