@@ -30,9 +30,9 @@ Parts of one step, as a share of it, each measured alone with what it needs in t
 round, plain training's own step and the least that privacy adds to it: exact noise, a Poisson batch, a norm for each
 example, and an exact sum instead of one in float32. Divide plain training's share by that of the last line: so near to
 plain training comes a private step that is otherwise as fast. The exact sum takes float64, or two products in float32
-of half the digits each, which take as long. One product in float32 is exact for about 11 bits of an error vector, where no
-class and no feature has much of the batch: it would round gradients to 2^-11 of the clipping norm, and all of an error
-that is smaller, as with thousands of classes, would be lost.
+of half the digits each, which take as long. One product in float32 is exact for about 11 bits of an error vector, where
+no class and no feature has much of the batch: it would round gradients to 2^-11 of the clipping norm, and all of an
+error that is smaller, as with thousands of classes, would be lost.
 """,
             contests=_parts,
         ),
