@@ -9,8 +9,9 @@ from scipy.stats import binom
 import reticent as rt
 from reticent import encoders
 from reticent.encoders.encoder import Backend
+from reticent.gate.grid import TERM_SCALE
 from reticent.gate.noise import NoiseSource
-from reticent.gate.step import TERM_SCALE, Floats, Gradients, clipped_sum
+from reticent.gate.step import Floats, Gradients, clipped_sum
 from reticent.privacy import accounting
 from reticent.sensitive.gradients import AdapterGradients
 from reticent.sensitive.training import Engine, train

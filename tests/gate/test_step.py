@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, chi2
 
 from reticent import errors
+from reticent.gate.grid import TERM_SCALE
 from reticent.gate.noise import NoiseSource
-from reticent.gate.step import TERM_SCALE, Block, Directions, NoisySteps, OuterProducts, flattened, on_the_grid
+from reticent.gate.outer_products import Directions, OuterProducts
+from reticent.gate.step import Block, NoisySteps, flattened, on_the_grid
 from reticent.privacy import events
 from reticent.sensitive.head import HeadGradients
 from tests.conftest import ALPHA

@@ -7,18 +7,9 @@ import numpy as np
 import pytest
 
 from reticent import errors
-from reticent.gate.step import (
-    TERM_SCALE,
-    Again,
-    Block,
-    Directions,
-    NoisySteps,
-    OuterProducts,
-    bounded,
-    clipped_sum,
-    flattened,
-    split,
-)
+from reticent.gate.grid import TERM_SCALE
+from reticent.gate.outer_products import Directions, OuterProducts
+from reticent.gate.step import Again, Block, NoisySteps, bounded, clipped_sum, flattened, split
 from reticent.privacy import events
 from tests.gate.told import Told
 

@@ -5,7 +5,18 @@ import dataclasses
 import pytest
 
 import reticent.gate
-from reticent.gate import epochs, grid, label_sums, mechanisms, remembered, sparse, sparse_joint, step, vault
+from reticent.gate import (
+    epochs,
+    grid,
+    label_sums,
+    mechanisms,
+    outer_products,
+    remembered,
+    sparse,
+    sparse_joint,
+    step,
+    vault,
+)
 from tests.frozen import dataclasses_of
 
 VALUES = (
@@ -24,9 +35,9 @@ VALUES = (
     sparse_joint.SparseJointSums,
     sparse_joint.SparseNoisySums,
     sparse_joint.SparseJoint,
-    step.Directions,
-    step.OuterProducts,
-    step.Factors,
+    outer_products.Directions,
+    outer_products.OuterProducts,
+    outer_products.Factors,
     step.Block,
     step.NoisySteps,
     remembered.Entry,

@@ -7,8 +7,9 @@ import pytest
 
 from reticent import Budget
 from reticent.gate.gate import Gate, Permit
+from reticent.gate.grid import TERM_SCALE
 from reticent.gate.noise import NoiseSource
-from reticent.gate.step import TERM_SCALE, Gradients, clipped_sum
+from reticent.gate.step import Gradients, clipped_sum
 from reticent.lab.baselines.oracles import LabLedger
 from reticent.released.optimizers import Sgd
 from reticent.sensitive.training import Training

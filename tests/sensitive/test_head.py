@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from reticent.gate.step import TERM_SCALE, clipped_sum
+from reticent.gate.grid import TERM_SCALE
+from reticent.gate.step import clipped_sum
 from reticent.released.optimizers import Adam
 from reticent.sensitive.head import Head, HeadGradients, _shortened, _whole_product, snapped
 from reticent.sensitive.training import train

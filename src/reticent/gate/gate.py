@@ -347,23 +347,14 @@ def _get_ready(event: Event) -> None:
         from reticent.gate.noise import normal
 
         normal.pieces()
-        if _trains(event):
+        runs = (getattr(part, "run", part) for part in leaves(event))  # what a private selection chooses from, too
+        if any(isinstance(part, events.DpSgd) for run in runs for part in leaves(run)):
             from reticent.gate import step_kernel  # noqa: F401
     except Exception as error:  # of numba, its settings or its compiler
         raise errors.ReticentError(
             f"The loops that draw noise cannot be compiled here ({type(error).__name__}). Nothing was spent. Install "
             "numba again, and unset the environment variables that begin with NUMBA_."
         ) from error
-
-
-def _trains(event: Event) -> bool:
-    match event:
-        case events.Composed(parts=parts):
-            return any(map(_trains, parts))
-        case events.PrivateSelection(run=run):
-            return _trains(run)
-        case _:
-            return isinstance(event, events.DpSgd | events.LabelledTraining)
 
 
 def leaves(event: Event) -> Iterator[Event]:

@@ -18,9 +18,10 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.privacy.selection import SCALE, count_step
 
-__all__ = ["SCALE", "STEP_SCALE", "Rows", "scale_and_room", "snap"]
+__all__ = ["SCALE", "STEP_SCALE", "TERM_SCALE", "Rows", "scale_and_room", "snap"]
 
 STEP_SCALE = 2.0**24  # grid steps per clipping norm
+TERM_SCALE = 2.0**40  # one clipping norm, in whole numbers of a clipped gradient
 
 _SQUARED_LIMIT = SCALE * SCALE
 _SHRINK = 1 - 2.0**-18

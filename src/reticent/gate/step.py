@@ -16,132 +16,20 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.gate import grid
 from reticent.gate.noise import NoiseSource
+from reticent.gate.outer_products import OuterProducts
 from reticent.numerics.rows import norms, squared_norms
 from reticent.privacy import events
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Shorts = npt.NDArray[np.int16]
-Mask = npt.NDArray[np.bool_]
 Parameters = Mapping[str, npt.NDArray[np.float32]]
 
 _ROUNDING = 2.0**-20  # more than all rounding of a norm and a scale in float64, for up to 2^31 parameters
-TERM_SCALE = 2.0**40  # one clipping norm, in whole numbers of a clipped gradient
-_SPARE = 16  # bits of a sum below a step of the grid: TERM_SCALE is 2^16 grid.STEP_SCALE
-_MOST_SQUARED = TERM_SCALE**2 * (1 - 2.0**-30)  # squares are added up in float64
-_AT_ONCE = 1 << 10  # rows whose squares are in memory at a time
-_EXACT_ROWS = 1 << 13  # products of at most 2^40, added up below 2^53
+_SPARE = 16  # bits of a sum below a step of the grid: grid.TERM_SCALE is 2^16 grid.STEP_SCALE
+_MOST_SQUARED = grid.TERM_SCALE**2 * (1 - 2.0**-30)  # squares are added up in float64
 
 
 # --- gradients, as `sensitive/` hands them over
-
-
-@dataclass(frozen=True)
-class Directions:
-    """Sensitive: feature vectors as whole numbers, with their squared norms; made by `of` alone.
-
-    Args:
-        values: Shape (n, width).
-        squares: Shape (n,), exact.
-    """
-
-    values: Shorts
-    squares: Floats
-
-    def __repr__(self) -> str:
-        return "Directions(<sensitive>)"
-
-    @classmethod
-    def of(cls, values: Shorts) -> "Directions":
-        """Returns rows of whole numbers of 16 bits with their squared norms: nobody else's say counts.
-
-        >>> Directions.of(np.array([[3, 4], [-32768, 0]], np.int16)).squares.tolist() == [25.0, 2.0**30]
-        True
-        """
-        if values.dtype != np.int16:
-            raise errors.InvalidValue("Expected whole numbers of 16 bits: their products with others are whole.")
-        squares = np.empty(len(values))
-        for start in range(0, len(values), _AT_ONCE):
-            wide = values[start : start + _AT_ONCE].astype(np.int64)
-            squares[start : start + _AT_ONCE] = np.einsum("ij,ij->i", wide, wide)
-        return cls(values, squares)
-
-    def taken(self, rows: Ints | slice) -> "Directions":
-        """Returns some of the rows."""
-        return Directions(self.values[rows], self.squares[rows])
-
-
-@dataclass(frozen=True)
-class OuterProducts:
-    """Sensitive: gradients of a linear head, one error vector times one feature vector for each example.
-
-    Args:
-        weight: Name of the head's weights, whose gradient is errors^T features.
-        bias: Name of its bias, whose gradient is the errors.
-        errors: Shape (n, classes).
-        features: Directions of the features.
-        units: What 1 is in each row of the directions.
-    """
-
-    weight: str
-    bias: str
-    errors: Floats
-    features: Directions
-    units: Floats
-
-    def __repr__(self) -> str:
-        return "OuterProducts(<sensitive>)"
-
-    def norms(self) -> dict[str, Floats]:
-        """Returns the norm of each example's gradient, by parameter."""
-        from reticent.gate import step_kernel
-
-        of_errors = np.empty(len(self.errors))
-        step_kernel.squared_lengths(self.errors, of_errors)
-        with np.errstate(all="ignore"):
-            np.sqrt(of_errors, out=of_errors)
-            return {self.weight: of_errors * np.sqrt(self.features.squares) * self.units, self.bias: of_errors}
-
-    def factors(self, scales: Floats) -> "Factors":
-        """Returns the gradients times their scales, as whole numbers."""
-        from reticent.gate import step_kernel
-
-        left, squares = np.empty(self.errors.shape), np.empty(len(scales))
-        with np.errstate(all="ignore"):
-            on_bias = scales * TERM_SCALE
-            on_weight = on_bias * self.units
-        step_kernel.whole_factors(self.errors, on_weight, on_bias, self.features.squares, left, squares)
-        return Factors(self, left, on_bias, squares)
-
-
-@dataclass(frozen=True)
-class Factors:
-    """Sensitive: outer products of whole numbers, left times the features of each example, and their bias.
-
-    Args:
-        of: What was scaled.
-        left: Shape (n, classes), whole numbers.
-        on_bias: What errors are multiplied with for the bias, before they are truncated.
-        squares: The squared norm of each example's part, weights and bias together.
-    """
-
-    of: OuterProducts
-    left: Floats
-    on_bias: Floats
-    squares: Floats
-
-    def __repr__(self) -> str:
-        return "Factors(<sensitive>)"
-
-    def add(self, weight: Ints, bias: Ints, kept: Mask) -> None:
-        """Adds the examples that are kept: products of whole numbers are exact, in any order, below 2^53."""
-        from reticent.gate import step_kernel
-
-        step_kernel.keep(self.of.errors, self.on_bias, kept, self.left, bias)
-        for start in range(0, len(kept), _EXACT_ROWS):
-            part = slice(start, start + _EXACT_ROWS)
-            product = self.left[part].T @ self.of.features.values[part].astype(np.float64)
-            step_kernel.add_whole(weight.reshape(-1), product.reshape(-1))
 
 
 @dataclass(frozen=True)
@@ -172,7 +60,7 @@ class Block:
             scales: From gradients to clipping norms; 0 leaves an example out, whatever it holds.
         """
         with np.errstate(all="ignore"):
-            factors = (scales * TERM_SCALE)[:, None]
+            factors = (scales * grid.TERM_SCALE)[:, None]
             terms = {name: np.trunc(rows * factors) for name, rows in self.rows.items()}
             squares = sum((squared_norms(rows) for rows in terms.values()), np.zeros(len(scales)))
         outer = None if self.head is None else self.head.factors(scales)
@@ -304,7 +192,7 @@ def on_the_grid(sums: Iterable[Ints], noise: Ints) -> Floats:
 
 
 def clipped_sum(gradients: Gradients, parameters: Parameters, rows: Ints, clip_norm: float) -> dict[str, Ints]:
-    """Sensitive: returns the exact sum of the given examples' clipped gradients; TERM_SCALE is one clipping norm."""
+    """Sensitive: returns the exact sum of the given examples' clipped gradients, `grid.TERM_SCALE` for one norm."""
     while True:
         sums = {name: np.zeros(value.shape, np.int64) for name, value in gradients.start.items()}
         blocks, found = gradients.blocks(parameters, rows), 0

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.gate.step import Block, Directions, Floats, Ints, OuterProducts, Parameters, Shorts
+from reticent.gate.outer_products import Directions, OuterProducts, Shorts
+from reticent.gate.step import Block, Floats, Ints, Parameters
 from reticent.released.heads import BIAS, WEIGHT
 
 _LARGEST = 2.0**15  # norm of a row of whole numbers, each of which then fits in 16 bits

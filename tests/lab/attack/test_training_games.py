@@ -8,7 +8,8 @@ import pytest
 
 import reticent as rt
 from reticent.encoders import film, last_layer
-from reticent.gate.step import TERM_SCALE, Block, NoisySteps, clipped_sum, flattened
+from reticent.gate.grid import TERM_SCALE
+from reticent.gate.step import Block, NoisySteps, clipped_sum, flattened
 from reticent.lab.attack import games, training_games
 from reticent.privacy import accounting, events
 from reticent.released.optimizers import Sgd

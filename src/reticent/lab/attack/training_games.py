@@ -16,18 +16,9 @@ from reticent import errors
 from reticent.encoders import wrap
 from reticent.encoders.encoder import Encoder
 from reticent.encoders.packages import require
+from reticent.gate.grid import TERM_SCALE
 from reticent.gate.noise import NoiseSource
-from reticent.gate.step import (
-    TERM_SCALE,
-    Block,
-    Floats,
-    Gradients,
-    NoisySteps,
-    Parameters,
-    clipped_sum,
-    flattened,
-    split,
-)
+from reticent.gate.step import Block, Floats, Gradients, NoisySteps, Parameters, clipped_sum, flattened, split
 from reticent.lab.attack.games import Result, judge
 from reticent.lab.attack.replay import Arrays, replay
 from reticent.lab.attack.single_run import Bits, one_run
