@@ -3,8 +3,9 @@
     python benchmarks/encoding.py                       # a Markdown table; takes a few minutes
 
 Texts are public: descriptions of diagnoses (ICD-10-CM). All peers have the same weights and tokenizer. Contests on one
-thread are measured in processor time; those about threads in seconds, because that is what threads are for, alone and
-beside one busy process. Peers take turns; medians of the rounds' ratios count.
+thread are measured in processor time; those about threads and processes in seconds, because that is what these are for,
+alone and beside one busy process: run them on an idle machine. Peers take turns; medians of the rounds'
+ratios count.
 """
 
 import os
@@ -17,16 +18,19 @@ if WAY == "all":
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+import functools
 import json
 import statistics
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 
-from reticent.encoders import minilm
+from reticent.encoders import Encoder, minilm
+from reticent.encoders.devices import computes_in_bf16
 from reticent.encoders.text import load_model
 
 TEXTS, FEW, ROUNDS = 1000, 300, 3
@@ -83,12 +87,15 @@ def played(peers: Peers, clock: Callable[[], float]) -> dict[str, float]:
 def one_thread() -> dict[str, float]:
     """Processor time of the same texts, over plain sorted batching."""
     texts = descriptions(TEXTS)
-    usual, fast = minilm(), minilm(backend="onnxruntime")
+    usual, fast, half = minilm(), minilm(backend="onnxruntime"), minilm(bf16=True)
     return played(
         {
             "plain sorted batches of 32": sorted_batches(texts),
             "minilm()": lambda: usual(texts),
             'minilm(backend="onnxruntime")': lambda: fast(texts),
+            f"minilm(bf16=True), {'with' if computes_in_bf16('cpu') else 'without'} instructions for it": (
+                lambda: half(texts)
+            ),
         },
         time.process_time,
     )
@@ -98,18 +105,46 @@ def several_threads() -> dict[str, dict[str, float]]:
     """Seconds over those of plain batches, alone and beside a process that holds a core."""
     texts = descriptions(FEW)
     usual, fast = minilm(), minilm(backend="onnxruntime")
-    peers: Peers = {
-        "plain sorted batches of 32": sorted_batches(texts),
-        "minilm()": lambda: usual(texts),
-        'minilm(backend="onnxruntime")': lambda: fast(texts),
-    }
-    alone = played(peers, time.perf_counter)
-    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
-        return {"alone": alone, "beside a busy process": played(peers, time.perf_counter)}
-    finally:
-        busy.kill()
-        busy.wait()
+    both = f"{os.cpu_count()} threads"
+    with get_context("spawn").Pool(os.cpu_count(), initializer=on_one_thread) as pool:
+        peers: Peers = {
+            f"plain sorted batches of 32, {both}": sorted_batches(texts),
+            f"minilm(), {both}": lambda: usual(texts),
+            f'minilm(backend="onnxruntime"), {both}': lambda: fast(texts),
+            "minilm(), 1 process of one thread": lambda: pool.map(in_a_process, [texts]),
+            f"minilm(), {os.cpu_count()} processes of one thread": lambda: pool.map(in_a_process, shares(texts), 1),
+        }
+        list(pool.map(in_a_process, shares(texts) * 3, 1))  # each process has loaded the model
+        alone = played(peers, time.perf_counter)
+        busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        try:
+            return {"alone": alone, "beside a busy process": played(peers, time.perf_counter)}
+        finally:
+            busy.kill()
+            busy.wait()
+
+
+def shares(texts: Sequence[str]) -> list[Sequence[str]]:
+    """Returns a share of the texts for each core."""
+    cores = os.cpu_count() or 1
+    return [texts[core::cores] for core in range(cores)]
+
+
+def on_one_thread() -> None:
+    """Makes torch compute on one thread in a new process."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def in_a_process(texts: Sequence[str]) -> int:
+    """Encodes in a process of its own, which keeps its model."""
+    return len(_mine()(texts))
+
+
+@functools.cache
+def _mine() -> Encoder:
+    return minilm()
 
 
 def main() -> None:
