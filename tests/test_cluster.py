@@ -399,6 +399,20 @@ def test_a_cluster_makes_the_runs_of_a_benchmark(cluster, tmp_path):
         assert [result[field] for result in found[0].values()] == [result[field] for result in found[1].values()]
 
 
+def test_trials_are_spread_over_a_cluster(cluster):
+    """What is chosen depends on how many are asked for at once, and not on who tries them."""
+    pytest.importorskip("optuna")
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(60, 4)), [f"label {i % 2}" for i in range(60)]
+    x[::2] += 2
+    learner, budget = rt.PeftEnsemble(epochs=2), rt.Budget(epsilon=8.0, delta=1e-5)
+    asked: dict[str, Any] = {"budget": budget, "trials": 5, "at_once": 3}
+    here = rt.tune(learner, x, y, **asked)
+    assert rt.tune(learner, x, y, engine=cluster, **asked) == here
+    assert rt.tune(learner, x, y, engine=replace(cluster, workers=2), **asked) == here
+    assert until(lambda: in_store() == (0, 0))
+
+
 # --- no cluster
 
 

@@ -156,6 +156,20 @@ def test_tuning_repeats():
     assert (first.learning_rate or 0) <= 1e-2 * math.sqrt(80 / 28)
 
 
+def test_every_trial_has_noise_of_its_own(monkeypatch):
+    seeds: list[int] = []
+    known = NoiseSource.seeded
+
+    def seeded(seed: int) -> NoiseSource:
+        seeds.append(seed)
+        return known(seed)
+
+    monkeypatch.setattr(NoiseSource, "seeded", seeded)
+    x, y = data(10)
+    rt.tune(rt.PeftEnsemble(task_size=80, epochs=2, calibrate=some_noise), x, y, budget=BUDGET, trials=4, at_once=2)
+    assert len(set(seeds[-4:])) == 4
+
+
 def test_tuning_through_an_encoder(seen):
     torch = pytest.importorskip("torch")
     layers = [torch.nn.Linear(WIDTH, 8), torch.nn.LayerNorm(8)]

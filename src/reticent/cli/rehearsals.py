@@ -10,8 +10,8 @@ import typer
 from reticent import errors
 from reticent.budget import Budget
 from reticent.cli import person_options, tuning_verb
-from reticent.cli.inputs import encoder_of, labelled, learner_of
-from reticent.cli.options import AsJson, Delta, Epsilon, Features, Image, Label, TaskSize, Text, console, tell
+from reticent.cli.inputs import cluster_of, encoder_of, labelled, learner_of
+from reticent.cli.options import Address, AsJson, Delta, Epsilon, Features, Image, Label, TaskSize, Text, console, tell
 
 Sample = Annotated[
     Path,
@@ -114,6 +114,13 @@ def tune(
         typer.Option(help="As init takes it, else minilm; with --model as given to init, where it is not stored."),
     ] = None,
     seed: Seed = 0,
+    at_once: Annotated[
+        int, typer.Option(help="With --public: how many settings are chosen before their scores are known.")
+    ] = 1,
+    engine: Annotated[
+        str | None, typer.Option(help="With --public: ray, to try settings on a Ray cluster, --at-once of them.")
+    ] = None,
+    address: Address = None,
     model: Annotated[
         Path | None, typer.Option(help="Tune on private data: the model, made with --learner peft, whose ledger pays.")
     ] = None,
@@ -141,6 +148,10 @@ def tune(
     _refuse_output(output)
     columns = {"text": text, "image": image, "features": features, "label": label}
     if model is not None:
+        if engine is not None or at_once != 1:
+            raise errors.InvalidValue(
+                "Expected --engine and --at-once with --public alone: private runs draw noise here."
+            )
         found = tuning_verb.privately(
             sample,
             columns,
@@ -158,7 +169,15 @@ def tune(
             raise errors.InvalidValue("Expected --epsilon and --delta: noise is part of what settings must suit.")
         budget = Budget(epsilon=epsilon, delta=delta, tasks_per_person=tasks_per_person)
         found = tuning_verb.on_public_data(
-            sample, columns, budget=budget, task_size=task_size, trials=trials, encoder=encoder or "minilm", seed=seed
+            sample,
+            columns,
+            budget=budget,
+            task_size=task_size,
+            trials=trials,
+            encoder=encoder or "minilm",
+            seed=seed,
+            at_once=at_once,
+            cluster=cluster_of(engine, address),
         )
     from reticent.numerics.files import write_whole
 

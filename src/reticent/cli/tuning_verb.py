@@ -23,6 +23,8 @@ def on_public_data(
     trials: int,
     encoder: str,
     seed: int,
+    at_once: int,
+    cluster: Any,
 ) -> "PeftEnsemble":
     """Returns a learner whose settings suit public data."""
     from reticent.readers import collected
@@ -32,7 +34,15 @@ def on_public_data(
     examples = collected(labelled(sample, **columns))
     through: Any = encoder_of(encoder if columns["text"] or columns["image"] else "none")
     return tune(
-        start, examples.inputs, list(examples.labels or ()), budget=budget, encoder=through, trials=trials, seed=seed
+        start,
+        examples.inputs,
+        list(examples.labels or ()),
+        budget=budget,
+        encoder=through,
+        trials=trials,
+        seed=seed,
+        at_once=at_once,
+        engine=cluster,
     )
 
 

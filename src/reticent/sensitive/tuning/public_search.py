@@ -2,8 +2,9 @@
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -15,18 +16,20 @@ from reticent.budget import Budget
 from reticent.gate.mechanisms import Mechanism
 from reticent.gate.noise import NoiseSource
 from reticent.gate.step import Gradients, Steps
-from reticent.labels import canonical, in_public_order
+from reticent.labels import LabelSpace, canonical, in_public_order
 from reticent.numerics import threads
 from reticent.policies import PublicLabels
 from reticent.privacy import events
 from reticent.privacy.statement import UNCOVERED
 from reticent.released.model import Encode
+from reticent.sensitive.engines import Ray
 from reticent.sensitive.learners.peft import PeftEnsemble
 from reticent.sensitive.task import Task
 from reticent.sensitive.tuning.trials import (
     CLIP_NORMS,
     LEAST_BATCH,
     TUNING_SHARE,
+    Accuracy,
     TrialExamples,
     accuracy_of,
     candidate_with,
@@ -45,6 +48,8 @@ def tune(
     encoder: Encode | None = None,
     trials: int = 20,
     seed: int = 0,
+    at_once: int = 1,
+    engine: Ray | None = None,
 ) -> PeftEnsemble:
     """Returns the learner with settings that suit public data. Free, and safe only if the data are public.
 
@@ -54,6 +59,7 @@ def tune(
     Guarantees:
       - Settings lie in the paper's ranges.                       test_candidates_stay_in_the_ranges
       - The same seed gives the same split and the same result.   test_tuning_repeats
+      - So it does on a cluster, whatever the number of workers.  test_trials_are_spread_over_a_cluster
 
     Args:
         learner: What to tune; its adapter, epochs and task size stay.
@@ -63,13 +69,17 @@ def tune(
         encoder: As in `ContinualClassifier`.
         trials: How many settings are tried.
         seed: Of the split, the search and the noise of trials.
+        at_once: How many settings are chosen before their scores are known; they are tried side by side on an engine.
+            The first ten are drawn at random, so up to ten at once lose nothing there.
+        engine: A cluster that trains them; this process by default. Speed alone.
 
     Example:
         >>> tune(PeftEnsemble(), np.zeros((2, 3)), ["a", "b"], budget=Budget(epsilon=1.0, delta=1e-5), trials=0)
         Traceback (most recent call last):
         reticent.errors.InvalidValue: Expected trials >= 1, got 0.
     """
-    return _search(learner, inputs, labels, budget, encoder, trials, seed, f"tuned on public data: {trials} trials")
+    said = f"tuned on public data: {trials} trials"
+    return _search(learner, inputs, labels, budget, encoder, trials, seed, said, at_once=at_once, engine=engine)
 
 
 def tune_uncounted(
@@ -115,6 +125,35 @@ def rescaled(learner: PeftEnsemble, task_size: int) -> PeftEnsemble:
     return replace(learner, task_size=task_size, learning_rate=rate)
 
 
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """Trains a candidate on one part and scores it on the rest; a worker of a cluster gets it once.
+
+    Its noise is that of its number, so that it does not matter who tries it and when.
+    """
+
+    learner: PeftEnsemble
+    part: TrialExamples
+    rest: TrialExamples
+    space: LabelSpace
+    encoder: Encode | None
+    budget: Budget
+    seed: int
+
+    def __call__(self, asked: tuple[int, PeftEnsemble]) -> tuple[int, float]:
+        """Returns the number of the trial and its accuracy."""
+        number, candidate = asked
+        event = candidate.calibrate(events.Public(), self.budget, rate=candidate.rate, steps=candidate.steps)
+        return number, self._accuracy(candidate, event, _Free(NoiseSource.seeded(self.seed + (number << 64))))
+
+    @cached_property
+    def _accuracy(self) -> Accuracy:
+        return accuracy_of(self.learner, self.part, self.rest, self.space, self.encoder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_accuracy"}
+
+
 @dataclass(frozen=True)
 class _Free:
     """Draws trials on public data, which cost nothing, from a seed."""
@@ -147,7 +186,11 @@ def _search(
     seed: int,
     said: str,
     clip_norms: tuple[float, float] = CLIP_NORMS,
+    *,
+    at_once: int = 1,
+    engine: Ray | None = None,
 ) -> PeftEnsemble:
+    at_once = errors.whole("at_once", at_once, at_least=1)
     trials, wanted = errors.whole("trials", trials, at_least=1), resolved(learner, encoder)
     refuse_missing(labels)
     task = Task(inputs, labels)
@@ -158,8 +201,7 @@ def _search(
     examples = TrialExamples.of(task, policy)
     part, rest = split(len(task.labels), seed)
     here = replace(wanted, task_size=len(part))
-    accuracy = accuracy_of(here, examples.at(part), examples.at(rest), policy.space, encoder)
-    noise = NoiseSource.seeded(seed)
+    trial_of = _Trial(here, examples.at(part), examples.at(rest), policy.space, encoder, budget, seed)
 
     def settings(trial: Any) -> PeftEnsemble:
         batch, learning_rate, _ = ranges(here)
@@ -170,14 +212,14 @@ def _search(
             trial.suggest_float("clip_norm", *clip_norms, log=True),
         )
 
-    def objective(trial: Any) -> float:
-        candidate = settings(trial)
-        event = candidate.calibrate(events.Public(), budget, rate=candidate.rate, steps=candidate.steps)
-        return accuracy(candidate, event, _Free(noise))
-
+    spread: Callable[..., Iterable[tuple[int, float]]] = map if engine is None else engine.map
     with _quiet(optuna):
         study = optuna.create_study(direction="maximize", sampler=optuna.samplers.GPSampler(seed=seed))
-        study.optimize(objective, n_trials=trials)
+        for start in range(0, trials, at_once):
+            asked = [study.ask() for _ in range(min(at_once, trials - start))]
+            scores = dict(spread(trial_of, [(trial.number, settings(trial)) for trial in asked]))
+            for trial in asked:
+                study.tell(trial, scores[trial.number])
         best = settings(study.best_trial)
     return replace(rescaled(best, wanted.task_size), tuning=said)
 
