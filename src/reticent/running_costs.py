@@ -14,9 +14,10 @@ from reticent import errors
 File = Literal["parquet", "csv", "npz"]
 FILES: tuple[File, ...] = ("parquet", "csv", "npz")
 FACTOR = 2.5
-"""Times of one worker on Parquet and sizes of models in docs/scaling.md, which speeds were fitted to, are within it.
+"""Times and memory of one worker, and sizes of models, in docs/scaling.md are within it: in runs that speeds were fitted
+to, and in runs of other sizes, forecast before they were made.
 
-Except that they are further below the model where few labels stand out from noise. Memory and workers are not checked.
+Except that they are further below the model where few labels stand out from noise. Texts and workers are not checked.
 """
 
 # `released.standing`, `gate.sparse`: spaces up to here keep all; else so many of noise alone, and of earlier ones

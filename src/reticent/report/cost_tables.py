@@ -60,9 +60,8 @@ def cost_notes(found: running_costs.Costs) -> Iterator[str]:
     )
     yield f"Speeds: {found.speeds.measured} (--measure takes a quarter of a minute here)."
     yield (
-        f"Times of one worker on Parquet were within a factor of {running_costs.FACTOR:g} in the runs that these "
-        "speeds were fitted to, or cheaper where few labels stand out. Memory, clusters and larger sizes are on "
-        "paper. Public sizes go in, no data is read. Curves and checks: docs/scaling.md."
+        f"Time and memory of one worker were within a factor of {running_costs.FACTOR:g} in runs that were forecast, "
+        "or less where few labels stand out. Texts, clusters and larger sizes are on paper. Public sizes go in, no data is read. Curves and checks: docs/scaling.md."
     )
 
 
