@@ -14,8 +14,8 @@ from reticent import errors
 File = Literal["parquet", "csv", "npz"]
 FILES: tuple[File, ...] = ("parquet", "csv", "npz")
 FACTOR = 2.5
-"""Times and memory of one worker, and sizes of models, in docs/scaling.md are within it: in runs that speeds were fitted
-to, and in runs of other sizes, forecast before they were made.
+"""Times and memory of one worker, and sizes of models, in docs/scaling.md are within it, in runs that speeds were
+fitted to, and in runs of other sizes that were forecast before they were made.
 
 Except that they are further below the model where few labels stand out from noise. Texts and workers are not checked.
 """

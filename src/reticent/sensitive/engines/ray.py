@@ -79,8 +79,8 @@ class Ray:
         """Yields what work returns for each part, in any order; a part is taken as a worker becomes free.
 
         Args:
-            work: A frozen value that can be pickled, of public facts: it is sent to each worker once, which keeps it until
-                it gets another.
+            work: A frozen value that can be pickled, of public facts: it is sent once to each worker, which keeps
+                it until it gets another.
             parts: Sensitive.
             lost: Where parts are public: what to yield for one whose workers die again and again. Else learning fails.
         """
