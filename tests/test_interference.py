@@ -162,14 +162,14 @@ def test_learners_that_tell_are_noticed(says):
 
 
 def _reads_and(tell: Callable[[str], object], folder: Path, rows: Sequence[Row]) -> Any:
-    read = readers.read
+    opened = readers.open_source
 
-    def told(*arguments: Any, **options: Any) -> readers.Examples:
-        examples = read(*arguments, **options)
-        tell(f"{len(examples.inputs)} rows were read")
-        return examples
+    def told(*arguments: Any, **options: Any) -> readers.Source:
+        source = opened(*arguments, **options)
+        tell(f"{sum(len(batch.inputs) for batch in source)} rows were read")
+        return source
 
-    with unittest.mock.patch.object(readers, "read", told):
+    with unittest.mock.patch.object(readers, "open_source", told):
         return verbs(folder, rows, write=write_csv, policy="public")
 
 
