@@ -145,7 +145,7 @@ def test_names_carry_thin_labels_and_leave_rich_ones():
     rich = slice(None, LABELS // 2)
 
     def cosines(weights: np.ndarray) -> np.ndarray:
-        found: np.ndarray = (unit(weights) * mu).sum(axis=1)
+        found: np.ndarray = (weights * mu).sum(axis=1) / np.maximum(np.linalg.norm(weights, axis=1), 1e-9)
         return found
 
     assert cosines(named)[LABELS // 2 :].mean() > cosines(plain)[LABELS // 2 :].mean() + 0.2
@@ -230,6 +230,15 @@ def test_likely_tasks_are_enough(monkeypatch):
     assert ((unit(by_evidence(blocks)) * unit(whole)).sum(axis=1) > 0.98).all()
 
 
+def with_empty_labels(
+    draw: np.random.Generator, tasks: int, empty: int, size: float = 80.0
+) -> tuple[Blocks, np.ndarray]:
+    """Labels evenly spread over tasks, followed by blocks of noise; and the directions of the former."""
+    amounts = np.zeros((LABELS + empty, tasks))
+    amounts[:LABELS] = size / tasks
+    return stream(amounts, draw)
+
+
 def test_empty_labels_of_large_spaces_may_not_win():
     """Blocks of noise that were kept because they stand out, out of 100,000 labels."""
     draw = np.random.default_rng()
@@ -237,11 +246,47 @@ def test_empty_labels_of_large_spaces_may_not_win():
     strongest = noise[np.argsort(-(noise**2).sum(axis=(1, 2)))[:60]]
     blocks, _ = stream(np.full((LABELS, 1), 80.0), draw)
     sums = np.concatenate([blocks.sums, strongest])
-    weights = by_evidence(Blocks(sums, np.full((len(sums), 1), NOISE), 100_000))
-    wins = np.asarray(weights.any(axis=1))
+    wins = np.asarray(by_evidence(Blocks(sums, np.full((len(sums), 1), NOISE), 100_000)).any(axis=1))
     assert wins[:LABELS].all()
     assert wins[LABELS:].sum() <= LABELS
-    assert by_evidence(Blocks(sums, np.full((len(sums), 1), NOISE), len(sums))).any(axis=1).all()
+
+
+def test_empty_labels_of_small_spaces_may_not_win():
+    """Every block is kept, and labels that are there are beyond doubt."""
+    blocks, _ = with_empty_labels(np.random.default_rng(), 10, 400, size=800.0)
+    wins = np.asarray(by_evidence(blocks).any(axis=1))
+    assert wins[:LABELS].all()
+    assert wins[LABELS:].mean() < 0.5
+
+
+def test_without_silence_empty_labels_win(monkeypatch):
+    """What the labels without examples cost that are not silenced: the test above can fail."""
+    draw = np.random.default_rng()
+    blocks, mu = with_empty_labels(draw, 10, 400, size=800.0)
+    seed = draw.integers(2**32)
+    silenced = accuracy(by_evidence(blocks), mu[:LABELS], np.random.default_rng(seed))
+    monkeypatch.setattr(evidence, "_SILENT", 0.0)
+    heard = by_evidence(blocks)
+    assert heard.any(axis=1).all()
+    assert silenced > accuracy(heard, mu[:LABELS], np.random.default_rng(seed))
+
+
+def test_labels_are_heard_where_evidence_could_not_tell():
+    """All thin: they look like noise, as the empty ones do, and are still better than nothing."""
+    blocks, _ = with_empty_labels(np.random.default_rng(), 10, 200, size=15.0)
+    assert evidence._Estimate(blocks).silent.mean() < 0.3
+
+
+def test_a_label_without_examples_is_its_name():
+    """Silent sums count for nothing, so noise takes nothing from the name."""
+    draw = np.random.default_rng()
+    blocks, mu = with_empty_labels(draw, 1, 300, size=200.0)
+    names = unit(draw.normal(size=(len(blocks.sums), WIDTH)))
+    names[:LABELS] = unit(0.6 * mu[:LABELS] + 0.8 * names[:LABELS])
+    found = evidence._Estimate(replace(blocks, names=names))
+    assert found.silent[LABELS:].mean() > 0.4
+    assert not found.silent[:LABELS].any()
+    assert ((unit(found.weights()) * names).sum(axis=1)[found.silent] > 0.95).all()
 
 
 def test_labels_that_counts_released_are_not_empty():
