@@ -50,6 +50,7 @@ TRAINING = events.DpSgd(noise_multiplier=9.0, rate=0.1, steps=2)
         ("reticent.gate.noise.normal", SUM),
         ("reticent.gate.step_kernel", TRAINING),
         ("reticent.gate.step_kernel", events.compose(SUM, TRAINING)),
+        ("reticent.released.adam_kernel", TRAINING),
         ("reticent.gate.step_kernel", events.PrivateSelection(run=TRAINING, eta=1, gamma=0.5)),
     ],
 )

@@ -350,6 +350,7 @@ def _get_ready(event: Event) -> None:
         runs = (getattr(part, "run", part) for part in leaves(event))  # what a private selection chooses from, too
         if any(isinstance(part, events.DpSgd) for run in runs for part in leaves(run)):
             from reticent.gate import step_kernel  # noqa: F401
+            from reticent.released import adam_kernel  # noqa: F401
     except Exception as error:  # of numba, its settings or its compiler
         raise errors.ReticentError(
             f"The loops that draw noise cannot be compiled here ({type(error).__name__}). Nothing was spent. Install "
