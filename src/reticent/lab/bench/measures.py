@@ -89,7 +89,7 @@ def measured(
         "curve": [None if np.isnan(v) else float(v) for v in matrix.after_each_task],
         "forgetting_curve": [float(v) for v in matrix.forgetting_after_each_task] if whole else None,
         "overall": [None if np.isnan(v) else float(v) for v in overall],  # on the test data of all tasks
-        "aggregations": _by_aggregation(model, embedded, truth),
+        "aggregations": _by_aggregation(model, embedded, truth, at),
         "known": len(set(model.classes_.tolist()) & set(np.unique(data.labels).tolist())),
     }
     if data.home is not None and _shows_every_order(run):
@@ -164,18 +164,19 @@ def _best(rule: Ensemble | Latest, full: Model, tasks: Sequence[int], embedded: 
     return best
 
 
-def _by_aggregation(model: ContinualClassifier, embedded: Floats | None, truth: Strings) -> dict[str, float]:
-    """Returns the final accuracy of an ensemble under each aggregation function that its heads allow."""
+def _by_aggregation(
+    model: ContinualClassifier, embedded: Floats | None, truth: Strings, at: npt.NDArray[np.int64]
+) -> dict[str, float]:
+    """Returns the average accuracy after the last task, under each aggregation function that an ensemble allows."""
     full = model.directory.model
     if embedded is None or not isinstance(full.rule, Ensemble):
         return {}
     rules = {name: replace(full.rule, aggregate=merge) for name, merge in AGGREGATES.items()}
     if not all(NOISE in release.parameters for release in full.releases):
         del rules[pooled.__name__]
-    return {
-        name: _mean(full.names(_best(rule, full, range(len(full.releases)), embedded)) == truth)
-        for name, rule in rules.items()
-    }
+    tasks = range(len(full.releases))
+    right = {name: full.names(_best(rule, full, tasks, embedded)) == truth for name, rule in rules.items()}
+    return {name: float(np.mean([_mean(found[at == t]) for t in tasks])) for name, found in right.items()}
 
 
 def _with_parents(

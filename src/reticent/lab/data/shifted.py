@@ -1,7 +1,8 @@
 """Real images that need no network, near to what EfficientNet-Lite0 was trained on and far from it.
 
 Photographs of CIFAR-100 are near ImageNet, handwritten digits of scikit-learn are far from it: the two ends of the
-paper's question, when a frozen encoder is enough. Both together are a stream whose tasks differ in kind, as 5-Datasets are.
+paper's question, when a frozen encoder is enough. Both together are a stream whose tasks differ in kind, as those of
+5-Datasets do.
 """
 
 from pathlib import Path

@@ -62,7 +62,11 @@ class Cosine:
 
     @classmethod
     def paper(cls) -> "Cosine":
-        """The paper's algorithm: noisy sums of every label, added up, plain cosine."""
+        """The paper's algorithm: noisy sums of every label, added up, plain cosine.
+
+        The paper stores their running sum. Here each release holds the sums of its task, so T tasks store T times as
+        much; predictions add them up, and are the paper's.
+        """
         return cls(combine=denoise.total, keep_all=True, centre=False)
 
     narrows: ClassVar[bool] = True  # a task may have a part of the labels
