@@ -54,11 +54,11 @@ def standing(releases: Sequence[Release], space: int) -> Ints:
     rows = learned_rows(with_sums)
     if space <= ALL_KEPT or len(rows) <= STANDING:
         return rows
-    chance = _evidence(with_sums, rows).chance
+    chance = _evidence(with_sums, rows, common_direction(with_sums, _width(with_sums))).chance
     return rows[_least(chance) | (chance * space <= 1)]
 
 
-def followed(releases: Sequence[Release], labels: LabelSpace) -> Ints:
+def followed(releases: Sequence[Release], labels: LabelSpace, common: Direction | None = None) -> Ints:
     """Returns the rows of labels whose blocks the next release keeps, whatever they are; ascending.
 
     Of labels that are sure to have had examples, by their counts or beyond doubt, those that come back and the newest
@@ -74,6 +74,7 @@ def followed(releases: Sequence[Release], labels: LabelSpace) -> Ints:
     Args:
         releases: In order.
         labels: All labels.
+        common: What all examples have in common, where that is known.
     """
     with_sums = [release for release in releases if "sums" in release.parameters]
     rows = learned_rows(with_sums)
@@ -83,7 +84,7 @@ def followed(releases: Sequence[Release], labels: LabelSpace) -> Ints:
     blocks, strongest = _counts(with_sums, rows)
     chance, comes_back = np.full(len(rows), np.inf), np.ones(len(rows))
     told = ~sure | (blocks > 1)  # one block of a label that was counted tells nothing more
-    chance[told], strongest[told], comes_back[told] = _evidence(with_sums, rows[told])
+    chance[told], strongest[told], comes_back[told] = _evidence(with_sums, rows[told], common)
     sure |= chance * len(labels) <= 1
     newest = _least(np.where(sure, -strongest, np.inf))
     return rows[(sure & (comes_back < _COMES_BACK)) | newest | (_least(chance) & ~sure)]
@@ -147,10 +148,13 @@ def _counts(releases: Sequence[Release], rows: Ints) -> tuple[npt.NDArray[np.flo
     return blocks, last
 
 
-def _evidence(releases: Sequence[Release], rows: Ints) -> _Evidence:
+def _width(releases: Sequence[Release]) -> int:
+    return int(releases[0].parameters["sums"].shape[1])
+
+
+def _evidence(releases: Sequence[Release], rows: Ints, common: Direction | None) -> _Evidence:
     """Returns what the blocks of each label say, of so few labels at a time that their sums fit."""
-    width = releases[0].parameters["sums"].shape[1]
-    common = common_direction(releases, width)
+    width = _width(releases)
     step = max(1, _ENTRIES // max(1, width))
     starts = range(0, max(1, len(rows)), step)
     parts = [_evidence_of(releases, rows[start : start + step], width, common) for start in starts]
@@ -158,21 +162,31 @@ def _evidence(releases: Sequence[Release], rows: Ints) -> _Evidence:
 
 
 def _evidence_of(releases: Sequence[Release], rows: Ints, width: int, common: Direction | None) -> _Evidence:
-    total, strongest = np.zeros((len(rows), width)), np.zeros((len(rows), width))
-    blocks, most, when = np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
+    total, blocks = np.zeros((len(rows), width)), np.zeros(len(rows))
+    most, when = np.zeros(len(rows)), np.zeros(len(rows))
     for place, release in enumerate(releases):
-        found = release.parameters["rows"].astype(np.int64)
-        mine = np.isin(found, rows)
-        at = np.searchsorted(rows, found[mine])
-        sums, noise = (release.parameters[name][mine].astype(np.float64) for name in ("sums", "noise"))
-        white = sums / noise[:, None]
-        energy = np.einsum("lk,lk->l", white, white)
+        at, sums, scale = _white(release, rows)
+        energy = np.einsum("lk,lk->l", sums, sums) * scale.astype(np.float64) ** 2
         stronger = energy > most[at]
-        strongest[at[stronger]], most[at[stronger]], when[at[stronger]] = white[stronger], energy[stronger], place
-        total[at] += white
+        most[at[stronger]], when[at[stronger]] = energy[stronger], place
+        total[at] += sums * scale[:, None]
         blocks[at] += 1
     chance = np.minimum(_by_chance(total, blocks, common), blocks * chi2.sf(most, width))
-    return _Evidence(chance, when, _by_chance(total - strongest, blocks - 1, common))
+    for place, release in enumerate(releases):  # the strongest block of each label is taken off
+        at, sums, scale = _white(release, rows)
+        mine = when[at] == place
+        total[at[mine]] -= sums[mine] * scale[mine, None]
+    return _Evidence(chance, when, _by_chance(total, blocks - 1, common))
+
+
+def _white(release: Release, rows: Ints) -> tuple[Ints, npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Returns where the blocks of a release belong, these blocks, and what makes their noise one."""
+    found, sums, noise = (release.parameters[name] for name in ("rows", "sums", "noise"))
+    mine = np.isin(found, rows)
+    if not mine.all():
+        found, sums, noise = found[mine], sums[mine], noise[mine]
+    scale = np.reciprocal(noise.astype(np.float32, copy=False))
+    return np.searchsorted(rows, found.astype(np.int64)), sums.astype(np.float32, copy=False), scale
 
 
 def _by_chance(

@@ -197,8 +197,9 @@ class _Sparse:
         space = len(known) + len(new)
         if space <= ALL_KEPT:
             return cls(SparseGaussian(gaussian, space, np.arange(space)), None)
-        kept = np.concatenate([followed(past, known), np.arange(len(known), space)])
-        direction = common_direction(past, width) if _may_be_empty(known, past) else None
+        common = common_direction(past, width)
+        kept = np.concatenate([followed(past, known, common), np.arange(len(known), space)])
+        direction = common if _may_be_empty(known, past) else None
         if direction is None:
             return cls(SparseGaussian(gaussian, space, kept), None)
         half = kept_share(space) / 2
