@@ -13,7 +13,7 @@ import numpy.typing as npt
 from contests import Contest, Costs, Family, processor_time
 
 FEW, MANY, ADDED = 100, 10_000_000, 100_000
-TASKS, EACH, WIDTH, GOAL = 10, 100, 384, 1 / 1.3
+TASKS, EACH, WIDTH = 10, 100, 384
 PARTS = {
     "task": ("Time of a task", "s"),
     "size": ("Model on disk, without the names of labels", "MiB"),
@@ -31,8 +31,10 @@ def families() -> list[Family]:
             words=f"""
 {TASKS} tasks of ten classes with {EACH} examples each, {WIDTH} features, learned by two models in turn: one is told
 {FEW} public labels, the other {MANY:,} of which the same {FEW} have examples. Naming, checking and writing the labels
-is done once, before. The goal is that {MANY:,} labels cost at most 1.3 times as much, so a ratio of at least
-{GOAL:.2f}.
+is done once, before. The comparison is not even, on purpose: the small space publishes 100 blocks a task, the large
+one 300 that noise alone made stand out and up to 1,000 that may be thin classes. They find classes of few examples in
+each task among empty labels: CIFAR-100 among 100,000 labels, all classes in every task, has 52.6 % with them and the
+estimator that came with them, 39.5 % before. The law is that of noise on all {MANY:,} labels.
 """,
             contests=partial(_contests, "label-spaces", MANY, released=False),
         ),
@@ -53,7 +55,6 @@ def _contests(family: str, many: int, *, released: bool) -> list[Contest]:
             name=f"{family}/{part}",
             title=title,
             play=lambda rounds, part=part: _played(many, released)[part],  # type: ignore[misc]
-            goals={f"{FEW} labels": GOAL},
             unit=unit,
         )
         for part, (title, unit) in PARTS.items()
