@@ -4,7 +4,8 @@
     python -m tests.assurance.mutants --only step tries the mutants whose description contains a text, and shows them
 
 Results are kept in results/mutants/ by function: only functions that have changed are tried again, and survivors when
-the tests have changed. survivors.toml explains mutants that no test can or should kill, and says which of them are
+the tests have changed. Without that folder mutants.json counts, by file: what a file that has not changed since had
+tried is not tried again. survivors.toml explains mutants that no test can or should kill, and says which of them are
 equivalent to the code; an unexplained survivor fails, and so does an explanation of a mutant that does not survive.
 """
 
@@ -18,8 +19,7 @@ import os
 import sys
 import time
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ SUMMARY = Path(__file__).with_name("mutants.json")
 EXPLAINED = Path(__file__).with_name("survivors.toml")
 STORE = ROOT / "results" / "mutants"
 KILLED = ("killed", "timeout")
-ALIVE = ("survived", "suspect")  # a suspect has survived the exchange of code, and was not imported anew
+ALIVE = ("survived", "suspect")
 # Polynomials that a test compares with mpmath piece by piece; what is shown before there are data, and texts.
 LAST = (
     "gate/noise/normal.py",
@@ -85,6 +85,25 @@ class Store:
         self._reached, self._outcomes = folder / "reached.json", folder / "outcomes.jsonl"
         folder.mkdir(parents=True, exist_ok=True)
 
+    def begin(self, sources: Mapping[str, Module], content: Mapping[str, Any], known: Collection[str]) -> None:
+        """Takes over what mutants.json says of files as they are, if nothing is kept yet.
+
+        Args:
+            sources: Files, by path.
+            content: Of mutants.json.
+            known: Survivors that are explained.
+        """
+        if self._outcomes.exists():
+            return
+        passed = {file: digest_of(ROOT / file) for file in files_with_tests()}
+        for file, row in content["files"].items():
+            if file not in sources or sources[file].digest != row["digest"]:
+                continue
+            for mutant in sources[file].mutants:
+                if mutant.key not in row["left"]:
+                    survived = mutant.key in known
+                    self.add(mutant, Outcome("survived", passed=passed) if survived else Outcome("killed"))
+
     def reached(self, sources: dict[str, Module], tests: Sequence[str], *, roughly: bool) -> dict[str, Reached]:
         """Returns what each test reaches; measures files that are new or other than before, and unless roughly all."""
         code = {file: module.digests for file, module in sources.items()}
@@ -113,7 +132,7 @@ class Store:
 
     def outcomes(self, tests: Iterable[str]) -> dict[tuple[str, str], Outcome]:
         """Returns what is known, by key and digest, without kills by tests that are gone."""
-        known = {"", "import", "crash", *tests}
+        known = {"", "import", *tests}
         entries = map(json.loads, self._outcomes.read_text().splitlines() if self._outcomes.exists() else ())
         found = {(entry.pop("key"), entry.pop("digest")): Outcome(**entry) for entry in entries}
         return {place: outcome for place, outcome in found.items() if outcome.test in known}
@@ -185,21 +204,17 @@ def run(
             if outcome.test in tests:
                 selection.killed_by(mutant, outcome.test)
         left = [mutant for mutant, outcome in outcomes.items() if outcome.status not in KILLED]
-        return selection, [mutant for mutant in left if mutant.key not in passed or selection.of(mutant, 1.0)]
+        return selection, [mutant for mutant in left if mutant.key not in passed or selection.of(mutant)]
 
     def done(mutant: Mutant, outcome: Outcome) -> None:
-        # what survives the exchange of code may be killed when values made at import are made anew
-        final = replace(outcome, status="suspect") if by_code and outcome.status == "survived" else outcome
-        store.add(mutant, final)
-        progress.show(mutant, final)
+        store.add(mutant, outcome)
+        progress.show(mutant, outcome)
 
-    by_code = True
     selection, left = select("survived", "suspect")
     direct = [mutant for mutant in left if not mutant.imports and not mutant.compiled]
     progress = Progress(len(direct))
     if direct:
         Trials(selection, workers, done, end).by_code(direct, sources, sorted({home(test) for test in tests}))
-    by_code = False
     selection, left = select("survived")
     outcomes = known()
     left.sort(key=lambda mutant: outcomes[mutant].status == "suspect")  # what has a verdict already comes last
@@ -247,14 +262,20 @@ def summary(
                 "equivalent": sum(known.get(key, False) for key in alive),
                 "explained": sum(not known.get(key, True) for key in alive),
                 "unexplained": sum(key not in known for key in alive),
+                "left": [key for key in found if key not in tried or (key in alive and key not in known)],
             }
     noticed = {key for key, outcome in outcomes.items() if outcome.status in KILLED}
     return {"stale": sorted(key for key in known if key in noticed or key not in outcomes), "files": rows}
 
 
+def read_summary() -> dict[str, Any]:
+    """Returns what mutants.json says, if there is one."""
+    return json.loads(SUMMARY.read_text()) if SUMMARY.exists() else {"stale": [], "files": {}}
+
+
 def measure() -> Part:
     """Reads the results of the last `make mutants`; says which files have changed since, and what was not tried."""
-    content = json.loads(SUMMARY.read_text()) if SUMMARY.exists() else {"stale": [], "files": {}}
+    content = read_summary()
     rows, passed = [], not content["stale"]
     totals = dict.fromkeys(COUNTED, 0)
     for file, module in modules(FOLDERS).items():
@@ -314,14 +335,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     every = [mutant for module in sources.values() for mutant in module.mutants]
     every.sort(key=_order)
     chosen = [mutant for mutant in every if not options.only or any(text in mutant.key for text in options.only)]
+    known = explained()
     store = Store(options.store)
+    if not options.only:
+        store.begin(sources, read_summary(), known)
     tests = store.reached(sources, options.tests, roughly=options.roughly)
     outcomes = run(
         chosen, sources, tests, workers=options.workers, store=store, end=time.monotonic() + 60 * options.minutes
     )
     alive = [mutant for mutant in chosen if outcomes[mutant.key].status in ALIVE]
     killed = sum(outcome.status in KILLED for outcome in outcomes.values())
-    known = explained()
     for mutant in alive:
         if options.only or mutant.key not in known:
             print(f"{outcomes[mutant.key].status}: {mutant.key} (line {mutant.lines[0]})")

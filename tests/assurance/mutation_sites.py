@@ -123,6 +123,7 @@ class Module:
         self.digest = digest(self._tree)
         functions = dict(_functions(self._tree, ()))
         self.functions = {name: (node.lineno, node.end_lineno or 0) for name, node in functions.items()}
+        self.bodies = {name: set(_lines(node)) for name, node in functions.items()}
         self.digests = {name: digest(node) for name, node in functions.items()}
         self.mutants = [*self._described()]
 
@@ -187,6 +188,12 @@ def _functions(node: ast.Module | ast.ClassDef, path: tuple[str, ...]) -> Iterat
             yield ".".join((*path, child.name)), child
         elif isinstance(child, ast.ClassDef):
             yield from _functions(child, (*path, child.name))
+
+
+def _lines(function: Function) -> Iterator[int]:
+    """Lines that run when a function is called, not when it is defined."""
+    for statement in function.body:
+        yield from range(statement.lineno, (statement.end_lineno or 0) + 1)
 
 
 def digest(node: ast.AST) -> str:

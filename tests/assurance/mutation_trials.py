@@ -2,7 +2,8 @@
 
 The code of a function is exchanged in a child of a process that has collected the tests: a few hundredths of a second.
 What runs at import and what numba compiles is imported anew, with the change, in a child of a process that has imported
-all libraries. So is a mutant that survived the first way, for values made at import may have hidden it.
+all libraries: a second. So is a mutant that survived the first way in a function that runs while the tests are
+imported, for values made then may have hidden it.
 
 A kill counts if the same tests pass, tried in the same way, on the code as it is: otherwise the way is at fault.
 """
@@ -23,8 +24,8 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -47,13 +48,15 @@ LIBRARIES = (
     "sklearn.base",
     "sqlite3",
 )
-# Seconds of tests for one mutant, by their time on the code as it is: by code, and by import.
-MOST_BY_CODE, MOST_BY_IMPORT = 4.0, 8.0
+# Seconds of tests for one mutant, by their time on the code as it is.
+MOST = 6.0
 # Loops take a second to compile; what they import is not mutated.
 _COMPILED = ("reticent.gate.kernel", "reticent.gate.noise.normal", "reticent.gate.step_kernel")
 _BELOW = ("reticent.numerics", "reticent.errors")
 # The tables of the noise are made once, by the code as it is, unless the mutant is in what makes them.
 _WARM = "reticent.gate.noise.normal"
+# Instead of the test that failed: a file could not be imported, or the function's code could not be exchanged.
+_IMPORT, _NOT_EXCHANGED = "import", "not exchanged"
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,9 @@ class Outcome:
     """What became of a mutant.
 
     Args:
-        status: `killed`, `timeout`, `survived`, or `error` if the trial or the code as it is fails.
-        test: That killed it, or `import` or `crash`.
+        status: `killed`, `timeout`, `survived`, `error` if the trial or the code as it is fails, or `suspect` if it is
+            to be imported anew: it survived the exchange of code, or has no code to exchange.
+        test: That killed it, or `import`.
         passed: Files with tests that did not kill it, with their digests.
     """
 
@@ -178,8 +182,8 @@ class Selection:
         self._sources = {file: (SOURCE / file).read_text(encoding="utf-8").splitlines() for file in modules}
         self._killers: dict[tuple[str, str], list[str]] = defaultdict(list)
 
-    def of(self, mutant: Mutant, most: float) -> list[str]:
-        """Returns tests of at most so many seconds together.
+    def of(self, mutant: Mutant) -> list[str]:
+        """Returns tests of at most MOST seconds together.
 
         First what killed a neighbour, then tests of its module or that name its function, then the fastest.
         """
@@ -192,7 +196,7 @@ class Selection:
         total, chosen = 0.0, list[str]()
         for test in ordered:
             total += self._found[test].seconds
-            if total > most and chosen:
+            if total > MOST and chosen:
                 break
             chosen.append(test)
         return chosen
@@ -206,14 +210,14 @@ class Selection:
         name = mutant.function.replace(f".{MODULE}", "").rpartition(".")[2]
         return name != MODULE and bool(re.search(rf"\b{re.escape(name)}\b", _text(ROOT / file)))
 
-    def survived(self, mutant: Mutant, status: str) -> Outcome:
+    def survived(self, mutant: Mutant) -> Outcome:
         """Returns the outcome of a mutant that no test has killed: tests that it has survived are noted."""
         files = {home(test) for test in self._reaching(mutant)}
-        return Outcome(status, passed={file: self._digests[file] for file in sorted(files)})
+        return Outcome("survived", passed={file: self._digests[file] for file in sorted(files)})
 
     def seconds(self, tests: Iterable[str]) -> float:
-        """How long tests take together on the code as it is."""
-        return sum(self._found[test].seconds for test in tests)
+        """How long tests take together on the code as it is; nothing for one that it does not have."""
+        return sum(self._found[test].seconds for test in tests if test in self._found)
 
     def killed_by(self, mutant: Mutant, test: str) -> None:
         """Notes a test that is likely to kill the neighbours too."""
@@ -256,11 +260,26 @@ class Swapper:
     """A pytest plugin that, instead of running the tests, tries mutants by exchanging the code of their functions."""
 
     def __init__(self, mutants: Sequence[Mutant], modules: dict[str, Module], trials: "Trials") -> None:
+        import coverage
+
         self._mutants, self._modules, self._trials = mutants, modules, trials
+        self._coverage = coverage.Coverage(data_file=None, config_file=False, include=[f"{SOURCE}/*"])
+        self._coverage.start()  # of what runs while the tests are imported
         self.failed = ""
 
     def pytest_sessionstart(self) -> None:
         _use_fast_hypothesis()
+
+    def _run_at_import(self) -> set[tuple[str, str]]:
+        """Files and functions of which a line has run so far."""
+        self._coverage.stop()
+        data = self._coverage.get_data()
+        return {
+            (file, function)
+            for file, module in self._modules.items()
+            for function, lines in module.bodies.items()
+            if not lines.isdisjoint(data.lines(str(module.path)) or ())
+        }
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -268,9 +287,8 @@ class Swapper:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        from reticent.gate.noise import NoiseSource
-
-        NoiseSource.from_os().rounded_gaussian(1.0, 1)  # its tables and its loop
+        early = self._run_at_import()
+        _make_tables()
         items = {item.nodeid: item for item in session.items}
         caches = _caches()
         functions: dict[tuple[str, str, int], list[FunctionType]] = defaultdict(list)
@@ -282,19 +300,19 @@ class Swapper:
         def attempt(mutant: Mutant, change: bool, tests: list[str], folder: str) -> str:
             session.config._tmp_path_factory._given_basetemp = Path(folder) / "base"  # type: ignore[attr-defined]
             if change and not _exchange(self._modules[mutant.file], mutant, functions):
-                return ""
+                return _NOT_EXCHANGED
             for cache in caches:
                 if cache.__module__ != _WARM or mutant.file == "gate/noise/normal.py":
                     cache.cache_clear()
             chosen = [items[test] for test in tests if test in items]
             for item, following in zip(chosen, [*chosen[1:], None], strict=True):
-                _end_after(self._trials.selection.seconds([item.nodeid]))
+                _begin(item.nodeid, self._trials.selection, folder)
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 if self.failed:
                     return self.failed
             return ""
 
-        self._trials.run(self._mutants, MOST_BY_CODE, attempt)
+        self._trials.run(self._mutants, attempt, early)
         return True
 
 
@@ -318,14 +336,14 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 class Chosen:
     """A pytest plugin that runs chosen tests until one fails, and those whose names the change has changed."""
 
-    def __init__(self, tests: Sequence[str], known: Iterable[str], selection: Selection) -> None:
+    def __init__(self, tests: Sequence[str], known: Iterable[str], selection: Selection, folder: str) -> None:
         self._place, self._known = {test: i for i, test in enumerate(tests)}, set(known)
-        self._selection = selection
+        self._selection, self._folder = selection, folder
         self.failed = ""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
-        _end_after(self._selection.seconds([item.nodeid] if item.nodeid in self._known else []))
+        _begin(item.nodeid, self._selection, self._folder)
 
     def pytest_sessionstart(self) -> None:
         _use_fast_hypothesis()
@@ -379,17 +397,17 @@ class Trials:
     def __init__(self, selection: Selection, workers: int, done: Callable[[Mutant, Outcome], None], end: float) -> None:
         self.selection, self._workers, self._done, self._end = selection, workers, done, end
 
-    def run(self, mutants: Iterable[Mutant], most: float, attempt: Attempt) -> None:
-        """Forks a child for each mutant; its tests take at most so many seconds on the code as it is."""
+    def run(self, mutants: Iterable[Mutant], attempt: Attempt, early: Collection[tuple[str, str]] = ()) -> None:
+        """Forks a child for each mutant; one that survives in these files and functions is suspect."""
         running: dict[int, Child] = {}
         killers: dict[str, bool] = {}  # whether they pass on the code as it is
         waiting = iter(mutants)
         while True:
             late = time.monotonic() > self._end
             while not late and len(running) < self._workers and (mutant := next(waiting, None)) is not None:
-                tests = self.selection.of(mutant, most)
+                tests = self.selection.of(mutant)
                 if not tests:
-                    self._done(mutant, self.selection.survived(mutant, "survived"))
+                    self._done(mutant, self.selection.survived(mutant))
                     continue
                 child = self._start(attempt, mutant, tests, change=True)
                 running[child.process] = child
@@ -401,16 +419,17 @@ class Trials:
                     continue
                 del running[child.process]
                 if outcome.status in ("killed", "timeout"):
-                    named = outcome.test in child.tests
-                    if not named or outcome.test not in killers:
-                        tests = child.tests[: child.tests.index(outcome.test) + 1] if named else child.tests
-                        passes = self._passes(attempt, child.mutant, tests)
-                        killers |= {outcome.test: passes} if named else {}
-                    else:
-                        passes = killers[outcome.test]
-                    outcome = outcome if passes else Outcome("error", outcome.test)
+                    tests = _up_to(outcome.test, child.tests)
+                    killer = outcome.test if outcome.test in child.tests else " ".join([outcome.test, *tests])
+                    if killer not in killers:
+                        killers[killer] = self._passes(attempt, child.mutant, tests)
+                    if outcome.test not in child.tests:  # the change has changed its name
+                        outcome = replace(outcome, test=_IMPORT)
+                    outcome = outcome if killers[killer] else Outcome("error", outcome.test)
                 if outcome.status == "survived":
-                    outcome = self.selection.survived(child.mutant, "survived")
+                    outcome = self.selection.survived(child.mutant)
+                    if (child.mutant.file, child.mutant.function) in early:
+                        outcome = replace(outcome, status="suspect")
                 if outcome.status == "killed":
                     self.selection.killed_by(child.mutant, outcome.test)
                 self._done(child.mutant, outcome)
@@ -444,20 +463,22 @@ class Trials:
 
         for name in _COMPILED:
             importlib.import_module(name)
+        _make_tables()
+        gc.freeze()
 
         def attempt(mutant: Mutant, change: bool, tests: list[str], folder: str) -> str:
             changed = Mutated(modules[mutant.file], mutant.number if change else None)
-            kept = _BELOW if changed.name in _COMPILED else (*_BELOW, *_COMPILED)
+            kept = (*_BELOW, *(name for name in _COMPILED if changed.name not in (name, _COMPILED[0])))
             for name in [name for name in sys.modules if name.partition(".")[0] == "reticent"]:
                 if not name.startswith(kept):
                     del sys.modules[name]
             sys.meta_path.insert(0, changed)
-            chosen = Chosen(tests, known, self.selection)
+            chosen = Chosen(tests, known, self.selection, folder)
             files = dict.fromkeys(map(home, tests))
             status = pytest.main(["-x", *_options(folder), *files], plugins=[chosen])
-            return chosen.failed or ("import" if status not in (0, 5) else "")
+            return chosen.failed or (_IMPORT if status not in (0, 5) else "")
 
-        self.run(mutants, MOST_BY_IMPORT, attempt)
+        self.run(mutants, attempt)
 
 
 def digest_of(*paths: Path) -> str:
@@ -510,9 +531,17 @@ def _fork(run: Callable[[], None], *, seconds: float | None = None, quiet: bool 
         os._exit(status)
 
 
-def _end_after(seconds: float) -> None:
-    """Ends this process if the next test takes far longer than on the code as it is: a loop that does not end."""
-    signal.setitimer(signal.ITIMER_PROF, 4 + 5 * seconds)
+def _begin(test: str, selection: Selection, folder: str) -> None:
+    """Notes that a test begins; ends this process if it takes far longer than on the code as it is: an endless loop."""
+    (Path(folder) / "begun").write_text(test)
+    signal.setitimer(signal.ITIMER_PROF, 4 + 5 * selection.seconds([test]))
+
+
+def _up_to(failed: str, tests: list[str]) -> list[str]:
+    """What a control runs: tests until the one that failed; where no file could be imported, one test of each."""
+    if failed in tests:
+        return tests[: tests.index(failed) + 1]
+    return list({home(test): test for test in tests}.values()) if failed == _IMPORT else tests
 
 
 def _report(attempt: Attempt, mutant: Mutant, change: bool, tests: list[str], folder: str) -> None:
@@ -541,10 +570,13 @@ def _sleeps(child: int) -> bool:
 def _outcome(status: int, folder: Path) -> Outcome:
     if os.WIFSIGNALED(status):
         ended = os.WTERMSIG(status) in (signal.SIGPROF, signal.SIGXCPU, signal.SIGKILL)
-        return Outcome("timeout" if ended else "killed", "crash")
+        begun = folder / "begun"
+        return Outcome("timeout" if ended else "killed", begun.read_text() if begun.exists() else _IMPORT)
     if status:
         return Outcome("error")
     failed = (folder / "failed").read_text()
+    if failed == _NOT_EXCHANGED:
+        return Outcome("suspect")
     return Outcome("killed", failed) if failed else Outcome("survived")
 
 
@@ -577,6 +609,13 @@ def _codes(code: Any) -> Iterator[tuple[tuple[str, str, int], Any]]:
 
 def _place(code: Any) -> tuple[str, str, int]:
     return code.co_filename, code.co_qualname, code.co_firstlineno
+
+
+def _make_tables() -> None:
+    """Makes what all draws of noise share: tables, and a compiled loop."""
+    from reticent.gate.noise import NoiseSource
+
+    NoiseSource.from_os().rounded_gaussian(1.0, 1)
 
 
 def _caches() -> list[Any]:

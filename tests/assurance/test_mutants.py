@@ -146,6 +146,30 @@ def test_a_file_that_has_changed_since_is_said_so(tmp_path, monkeypatch):
     assert part.rows[0][-1] == "the file has changed since"
 
 
+def test_without_a_store_the_table_tells_what_was_tried(tmp_path):
+    module = Module("example.py", "def f(x):\n    return x < 7")
+    first, second, *others = (mutant.key for mutant in module.mutants)
+    found = {key: Outcome("killed") for key in others} | {first: Outcome("new"), second: Outcome("survived")}
+    content = mutants.summary(found, {"example.py": module}, {second: True})
+    for folder, source, count in (("same", module, 4), ("other", Module("example.py", "def f(x): return x < 8"), 0)):
+        store = Store(tmp_path / folder)
+        store.begin({"example.py": source}, content, {second: True})
+        kept = {key: outcome.status for (key, _), outcome in store.outcomes([]).items()}
+        assert len(kept) == count
+        assert kept == {key: outcome.status for key, outcome in found.items() if key in kept and key != first}
+    kept_before = Store(tmp_path / "kept")
+    kept_before.add(module.mutants[0], Outcome("killed"))
+    kept_before.begin({"example.py": module}, content, {second: True})
+    assert len(kept_before.outcomes([])) == 1
+
+
+def test_a_survivor_that_is_not_explained_is_tried_again_without_a_store():
+    module = Module("example.py", "def f(x):\n    return x < 7")
+    found = {mutant.key: Outcome("survived") for mutant in module.mutants}
+    content = mutants.summary(found, {"example.py": module}, {module.mutants[0].key: False})
+    assert content["files"]["example.py"]["left"] == [mutant.key for mutant in module.mutants[1:]]
+
+
 def test_every_explanation_has_a_reason_and_a_verdict():
     entries = tomllib.loads(mutants.EXPLAINED.read_text(encoding="utf-8"))["survivor"]
     for entry in entries:

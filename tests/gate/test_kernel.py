@@ -12,6 +12,7 @@ from reticent import Budget, LabelSpace, errors
 from reticent.gate import label_sums
 from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
+from reticent.gate.noise import normal
 from reticent.privacy import events
 
 _WITNESSED = """
@@ -68,6 +69,17 @@ def test_sums_need_no_loops_of_training(monkeypatch):
     monkeypatch.delattr(reticent.gate, "step_kernel", raising=False)
     monkeypatch.setitem(sys.modules, "reticent.gate.step_kernel", None)
     Gate(Ledger.create(None, Budget(epsilon=2.0, delta=1e-5))).spend(SUM, task="march")
+
+
+def test_tables_that_cannot_be_made_are_not_paid_for(monkeypatch):
+    def fail() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(normal, "pieces", fail)
+    ledger = Ledger.create(None, Budget(epsilon=2.0, delta=1e-5))
+    with pytest.raises(errors.ReticentError, match=r"\(MemoryError\)\. Nothing was spent\."):
+        Gate(ledger).spend(events.Gaussian(noise_multiplier=9.0), task="march")
+    assert ledger.statement().spends == ()
 
 
 def test_rows_of_any_layout_are_added_up():

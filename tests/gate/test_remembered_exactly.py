@@ -1,6 +1,7 @@
 """Thresholds of memory, to the last grid step: noise that a test sets, and whole numbers of any size."""
 
 import dataclasses
+import math
 from typing import Any
 
 import mpmath
@@ -61,16 +62,16 @@ def test_a_label_becomes_known_one_step_above_its_threshold(which, count):
         assert tuple(MECHANISM._standing_out(("new",), kept, rng)) == ("new",) * above
 
 
-def in_whole_numbers(counts: Any, noise: Any) -> list[bool]:
+def in_whole_numbers(counts: Any, noise: Any, mechanism: RememberedSums = MECHANISM) -> list[bool]:
     """The rule, one label at a time, in numbers of any size."""
-    places = len(counts[0])
-    looks = EVENT.correlation.inverse_prefix(places), EVENT.correlation.inverse_row(places)
-    c = EVENT.correlation.coefficients.tolist()
+    places, matrix = len(counts[0]), mechanism.event.correlation
+    looks = matrix.inverse_prefix(places), matrix.inverse_row(places)
+    c = matrix.coefficients.tolist()
     found = []
     for slots, drawn in zip(counts, noise, strict=True):
         rows = [int(drawn[t]) + sum(c[t - s] * int(slots[s]) for s in range(t + 1)) for t in range(places)]
         values = (sum(w * row for w, row in zip(look.weights, rows, strict=True)) for look in looks)
-        found.append(any(value > MECHANISM._most(look) for value, look in zip(values, looks, strict=True)))
+        found.append(any(value > mechanism._most(look) for value, look in zip(values, looks, strict=True)))
     return found
 
 
@@ -86,6 +87,40 @@ def test_looks_are_those_of_whole_numbers(places):
     expected = in_whole_numbers(counts.tolist(), noise.tolist())
     assert MECHANISM._exceed(counts, noise).tolist() == expected
     assert 20 <= sum(expected) < 600
+
+
+def next_to(look: Look, most: int, *, above: int, draw: np.random.Generator) -> list[int]:
+    """Noise that adds up, without cancelling, to the last value that a look can have up to its threshold, or the next.
+
+    Its weights have a common divisor g, and so has the statistic: one task's noise is solved for modulo 2^20 / g.
+    """
+    g = math.gcd(*look.weights)
+    shares = draw.dirichlet(np.full(len(look.weights), 50.0))
+    found = [int(most * share / weight) for share, weight in zip(shares, look.weights, strict=True)]
+    at, modulus = next(i for i, weight in enumerate(look.weights) if weight // g % 2), LOOK_ONE // g
+    found[at] = found[-1] = 0
+    rest = most // g * g + above * g - sum(n * w for n, w in zip(found, look.weights, strict=True))
+    found[at] = rest // g * pow(look.weights[at] // g, -1, modulus) % modulus
+    found[at] -= modulus if look.weights[at] < 0 else 0
+    found[-1] = (rest - look.weights[at] * found[at]) // look.weights[-1]
+    assert all(n * weight >= 0 for n, weight in zip(found, look.weights, strict=True))
+    return found
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["all tasks", "the last task"])
+@pytest.mark.parametrize("places", [3, 5, 9, 12])
+@pytest.mark.parametrize("noise", [2.0, 1e5])
+def test_what_is_next_to_a_threshold_is_decided_as_in_whole_numbers(noise, places, which):
+    """Also where float64 has fewer bits than the statistic, whose rounding then decides unless it is bounded."""
+    mechanism = RememberedSums(dataclasses.replace(EVENT, noise_multiplier=noise), LabelSpace(()))
+    matrix = mechanism.event.correlation
+    look = (matrix.inverse_prefix(places), matrix.inverse_row(places))[which]
+    draw = np.random.default_rng(places)
+    rows = [next_to(look, mechanism._most(look), above=i % 2, draw=draw) for i in range(300)]
+    drawn, counts = np.array(rows, dtype=np.int64), np.zeros((300, places), np.int64)
+    expected = in_whole_numbers(counts.tolist(), rows, mechanism)
+    assert expected == [False, True] * 150
+    assert mechanism._exceed(counts, drawn).tolist() == expected
 
 
 @pytest.mark.parametrize("at_once", [1, 3 * PLACES, 1 << 20])

@@ -45,7 +45,7 @@ def test_a_new_vault_is_all_that_its_folder_holds(vault, monkeypatch):
     synced = []
     monkeypatch.setattr(vaults, "sync_folder", lambda folder: synced.append((folder, sorted(os.listdir(folder)))))
     Vault.create(vault, ABOUT)
-    assert synced == [(vault, [SEAL, FILE_NAME])]
+    assert synced == [(vault, ["seal", "vault.sqlite"])]
     with Vault.open(vault) as opened:
         assert opened._db.execute("PRAGMA user_version").fetchone() == (2,)
         assert opened._db.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"RTNV"),)

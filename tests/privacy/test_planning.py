@@ -21,6 +21,7 @@ def test_joint_release_of_500_costs_next_to_nothing():
 
 def test_every_mechanism_has_a_name_that_help_can_list():
     assert (planning.JOINT_GAUSSIAN, *planning.BY_SHARE) == planning.MECHANISMS
+    assert planning.MECHANISMS == ("joint-gaussian", "optimal", "truncated-geometric", "laplace")
 
 
 @pytest.mark.parametrize("mechanism", planning.MECHANISMS)

@@ -5,7 +5,7 @@ import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
 
-from reticent.privacy import accounting, events, pld, sampled
+from reticent.privacy import accounting, events, gaussian, pld, sampled
 from tests.privacy.accounting.cases import one_gaussian
 
 
@@ -49,3 +49,23 @@ def test_coarse_grids_only_overestimate():
 
 def test_delta_below_the_rounding_error_is_refused_not_invented():
     assert accounting.epsilon(events.DpSgd(noise_multiplier=2.0, rate=0.1, steps=400), 1e-14) == math.inf
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_events_that_occur_several_times_are_composed(times):
+    """Of Gaussians the closed form is known; selections of a small delta lose their epsilons together."""
+    gaussians = pld.Part(events.Gaussian(noise_multiplier=3.0), times).distribution(1e-3)
+    exact = gaussian.delta(math.sqrt(times) / 3.0, 0.5)
+    assert exact <= gaussians.get_delta_for_epsilon(0.5) <= 1.01 * exact
+    labels = pld.Part(events.OptimalSelection(epsilon=0.5, delta=1e-9), times).distribution(1e-3)
+    assert labels.get_delta_for_epsilon(0.5 * times - 0.1) > 0.01
+    assert labels.get_delta_for_epsilon(0.5 * times + 1e-3 * times) == pytest.approx(times * 1e-9, rel=1e-3)
+
+
+def test_selections_have_a_bound_while_their_loss_has_an_exponential():
+    def error(examples: int) -> float:
+        event = events.OptimalSelection(epsilon=50.0, delta=1e-300, examples_per_person=examples)
+        return pld.compose(frozenset([pld.Part(event, 1)]), pld.FINE).error
+
+    assert error(14) < 1e-10  # a loss of 700
+    assert error(15) == 1.0

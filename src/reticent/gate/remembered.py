@@ -158,7 +158,7 @@ class RememberedSums:
 
     def _rows(self, labels: Sequence[Label], entries: Sequence[Entry], rng: NoiseSource) -> Ints:
         """The rows of labels at the place of the last entry: their parts of C x, with the noise of that place."""
-        rows = self._noise(labels, entries[-1], entries[-1].width, rng)
+        rows = self._noise(labels, entries[-1], rng)
         at = {label: i for i, label in enumerate(labels)}
         for weight, entry in zip(self.event.correlation.row(len(entries)), entries, strict=True):
             mine = [j for j, label in enumerate(entry.labels) if label in at and self._counts(label, entry.known[j])]
@@ -192,13 +192,13 @@ class RememberedSums:
         """
         matrix, places = self.event.correlation, counts.shape[1]
         lags = np.arange(places)[:, None] - np.arange(places)
-        mixing = np.where(lags >= 0, matrix.coefficients[np.abs(lags)], 0)
+        mixing = np.where(lags >= 0, matrix.coefficients[lags], 0)
         found = np.zeros(len(counts), dtype=np.bool_)
-        added, size = counts @ mixing.T.astype(np.float64), np.abs(counts) @ mixing.T.astype(np.float64)
+        added = counts @ mixing.T.astype(np.float64)  # counts and coefficients are not negative
         for look in (matrix.inverse_prefix(places), matrix.inverse_row(places)):
             most, weights = self._most(look), np.array(look.weights, dtype=np.float64)
             statistic = (noise + added) @ weights
-            error = ((np.abs(noise) + size) @ np.abs(weights) + most) * (4 * places + 16) * 2.0**-52
+            error = ((np.abs(noise) + added) @ np.abs(weights) + most) * (4 * places + 16) * 2.0**-52
             above = statistic - most
             found |= above > error
             for i in np.flatnonzero(np.abs(above) <= error).tolist():
@@ -216,10 +216,10 @@ class RememberedSums:
             noise[:, t] = rng.rounded_words(words, self.event.noise * FINE, more)
         return noise
 
-    def _noise(self, labels: Sequence[Label], entry: Entry, width: int, rng: NoiseSource) -> Ints:
+    def _noise(self, labels: Sequence[Label], entry: Entry, rng: NoiseSource) -> Ints:
         """The noise of one task on sums of labels: a function of its key, the epoch and the label alone."""
         mine = [keys.derived(entry.key, self.event.epoch, label, keys.SUMS) for label in labels]
-        return rng.rounded_gaussians(mine, self.event.noise * FINE, width)
+        return rng.rounded_gaussians(mine, self.event.noise * FINE, entry.width)
 
     def _most(self, look: correlation.Look) -> int:
         """What one example adds to a statistic, and z deviations of its noise; never below the real threshold."""
