@@ -1,0 +1,67 @@
+"""Numbers that users get without asking for them: one that changes needs a word under Privacy in the changelog."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from reticent.privacy import (
+    accounting,
+    backwards,
+    correlation,
+    count_weights,
+    expected,
+    memory_plan,
+    planning,
+    rounding,
+    statement,
+)
+from reticent.privacy.accounting import calibration, remembering
+
+
+def test_shares_of_a_budget_are_as_documented():
+    assert planning.DEFAULT_SHARE == 0.1
+    assert calibration.EXPOSURE_SHARE == 0.1
+    assert remembering.GATHERED_SHARE == count_weights._REMEMBERED_SHARE == 0.05
+    assert count_weights.WITHOUT_RECORD == 0.1
+
+
+def test_epochs_have_their_default_length_and_their_limits():
+    assert (correlation.DEFAULT_HORIZON, correlation.LONGEST) == (120, 1200)
+    assert (correlation.LARGEST_EIGHTHS, correlation.MOST_TASKS_PER_PERSON) == (4, 4)
+    assert correlation.Correlation(horizon=12) == correlation.Correlation(horizon=12, eighths=2)
+    assert correlation.Correlation(horizon=12).gamma() == correlation.Correlation(horizon=12).gamma(1)
+
+
+def test_plans_show_the_documented_sizes_and_chances():
+    assert planning.DEFAULT_SIZES == (10, 20, 50, 100, 200, 500, 1000)
+    assert (planning.SURE, planning.TRAINING_PAYS, backwards.CHANCE) == (0.999, 300.0, 0.99)
+    assert memory_plan.DEFAULT_SIZES == (1, 2, 5, 10, 20, 50)
+    assert (memory_plan.LIKELY, memory_plan.SURE) == (0.5, 0.99)
+    assert memory_plan._TIMES == (1, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
+    assert expected.EPSILONS == (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+    assert count_weights.HALF_SIGNAL == 13.0
+
+
+def test_statements_have_a_version_and_show_one_three_and_twelve_tasks():
+    assert (statement.FORMAT, statement.VERSION) == ("reticent privacy statement", 2)
+    assert statement.ORDERS_SHOWN == (1, 3, 12)
+
+
+@pytest.mark.parametrize(
+    ("function", "defaults"),
+    [
+        (accounting.noise_multiplier, {"examples_per_person": 1}),
+        (accounting.labelled_training, {"examples_per_person": 1}),
+        (accounting.training_beside, {"examples_per_person": 1}),
+        (accounting.private_selection, {"eta": 0.0}),
+        (accounting.remembered, {"eighths": None, "horizon": 120, "count_weight": 0.0}),
+        (planning.training_plan, {"task_size": 1000, "rate": 0.2, "steps": 100}),
+        (rounding.rounded_up, {"digits": 4}),
+        (rounding.rounded_down, {"digits": 4}),
+    ],
+)
+def test_functions_have_the_documented_defaults(function: Callable[..., Any], defaults: dict[str, Any]):
+    found = inspect.signature(function).parameters.values()
+    assert {one.name: one.default for one in found if one.default is not one.empty} == defaults
