@@ -334,10 +334,18 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class Chosen:
-    """A pytest plugin that runs chosen tests until one fails, and those whose names the change has changed."""
+    """A pytest plugin that runs chosen tests until one fails.
 
-    def __init__(self, tests: Sequence[str], known: Iterable[str], selection: Selection, folder: str) -> None:
-        self._place, self._known = {test: i for i, test in enumerate(tests)}, set(known)
+    Args:
+        tests: Chosen ones.
+        known: All there are: one with another name is run too, for a change may have given it that name. Nothing if
+            there is no change.
+        selection: Knows how long they take.
+        folder: For the name of the test that runs.
+    """
+
+    def __init__(self, tests: Sequence[str], known: Collection[str] | None, selection: Selection, folder: str) -> None:
+        self._place, self._known = {test: i for i, test in enumerate(tests)}, known
         self._selection, self._folder = selection, folder
         self.failed = ""
 
@@ -350,7 +358,8 @@ class Chosen:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        chosen = [item for item in items if item.nodeid in self._place or item.nodeid not in self._known]
+        known = self._known
+        chosen = [item for item in items if item.nodeid in self._place or (known and item.nodeid not in known)]
         items[:] = sorted(chosen, key=lambda item: self._place.get(item.nodeid, len(self._place)))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -458,7 +467,7 @@ class Trials:
 
             _wait(_fork(run))
 
-    def by_import(self, mutants: Iterable[Mutant], modules: dict[str, Module], known: Iterable[str]) -> None:
+    def by_import(self, mutants: Iterable[Mutant], modules: dict[str, Module], known: Collection[str]) -> None:
         """Tries mutants by importing everything anew."""
 
         for name in _COMPILED:
@@ -473,7 +482,7 @@ class Trials:
                 if not name.startswith(kept):
                     del sys.modules[name]
             sys.meta_path.insert(0, changed)
-            chosen = Chosen(tests, known, self.selection, folder)
+            chosen = Chosen(tests, known if change else None, self.selection, folder)
             files = dict.fromkeys(map(home, tests))
             status = pytest.main(["-x", *_options(folder), *files], plugins=[chosen])
             return chosen.failed or (_IMPORT if status not in (0, 5) else "")
@@ -538,10 +547,10 @@ def _begin(test: str, selection: Selection, folder: str) -> None:
 
 
 def _up_to(failed: str, tests: list[str]) -> list[str]:
-    """What a control runs: tests until the one that failed; where no file could be imported, one test of each."""
+    """What a control runs: tests until the one that failed; where files could not be imported, one test of each."""
     if failed in tests:
         return tests[: tests.index(failed) + 1]
-    return list({home(test): test for test in tests}.values()) if failed == _IMPORT else tests
+    return list({home(test): test for test in tests}.values()) if failed == _IMPORT else [*tests, failed]
 
 
 def _report(attempt: Attempt, mutant: Mutant, change: bool, tests: list[str], folder: str) -> None:

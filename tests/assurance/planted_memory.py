@@ -65,8 +65,8 @@ class InverseSide(RememberedSums):
 class CoarseNoise(RememberedSums):
     """Rounds its noise to the grid of single sums: the low bits of a row are those of the tasks before."""
 
-    def _noise(self, labels: Sequence[Label], entry: Entry, width: int, rng: NoiseSource) -> Any:
-        return super()._noise(labels, entry, width, rng) // 256 * 256
+    def _noise(self, labels: Sequence[Label], entry: Entry, rng: NoiseSource) -> Any:
+        return super()._noise(labels, entry, rng) // 256 * 256
 
 
 @dataclass(frozen=True)
