@@ -50,7 +50,7 @@ LIBRARIES = (
 )
 # Seconds of tests for one mutant, by their time on the code as it is.
 MOST = 6.0
-# Loops take a second to compile; what they import is not mutated.
+# Loops take seconds to compile; what they import below is not mutated.
 _COMPILED = ("reticent.gate.kernel", "reticent.gate.noise.normal", "reticent.gate.step_kernel")
 _BELOW = ("reticent.numerics", "reticent.errors")
 # The tables of the noise are made once, by the code as it is, unless the mutant is in what makes them.
