@@ -211,10 +211,11 @@ def run(
         progress.show(mutant, outcome)
 
     selection, left = select("survived", "suspect")
-    direct = [mutant for mutant in left if not mutant.imports and not mutant.compiled]
+    direct = [mutant for mutant in left if mutant.compiled or not mutant.imports]
     progress = Progress(len(direct))
-    if direct:
-        Trials(selection, workers, done, end).by_code(direct, sources, sorted({home(test) for test in tests}))
+    if direct and time.monotonic() < end:
+        files = {home(test) for mutant in direct for test in selection.of(mutant)}
+        Trials(selection, workers, done, end).by_code(direct, sources, sorted(files))
     selection, left = select("survived")
     outcomes = known()
     left.sort(key=lambda mutant: outcomes[mutant].status == "suspect")  # what has a verdict already comes last

@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
@@ -127,17 +127,27 @@ class Module:
         self.digests = {name: digest(node) for name, node in functions.items()}
         self.mutants = [*self._described()]
 
-    def code(self, number: int | None) -> CodeType:
-        """Returns the file's code with one change, or none."""
+    def code(self, number: int | None, *, names: Collection[str] | None = None) -> CodeType:
+        """Returns the file's code, or that of some of its functions, with one change or none."""
         if number is None:
-            return self._compile()
+            return self._compile(names)
         site, _ = self._sites[number]
         old = site.old
         site.put(site.new)
         try:
-            return self._compile()
+            return self._compile(names)
         finally:
             site.put(old)
+
+    def loops_with(self, name: str) -> list[str]:
+        """Returns a compiled loop and those of this file that it is part of: they are compiled again with it."""
+        found = [name]
+        for node in self._tree.body:
+            if isinstance(node, Function) and _is_compiled(node):
+                used = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+                if node.name != name and used.intersection(found):
+                    found.append(node.name)
+        return found
 
     def _shown(self, site: _Site) -> str:
         """A change as text; that of a constant with what is around it."""
@@ -149,8 +159,11 @@ class Module:
             return f"{before} -> {after}"
         return f"{_short(_text(old))} -> {_short(_text(site.new))}"
 
-    def _compile(self) -> CodeType:
-        return compile(ast.fix_missing_locations(self._tree), str(self.path), "exec", dont_inherit=True)
+    def _compile(self, names: Collection[str] | None) -> CodeType:
+        tree = self._tree
+        if names is not None:
+            tree = ast.Module([node for node in tree.body if isinstance(node, Function) and node.name in names], [])
+        return compile(ast.fix_missing_locations(tree), str(self.path), "exec", dont_inherit=True)
 
     def _described(self) -> Iterator[Mutant]:
         seen: Counter[tuple[str, str]] = Counter()
@@ -242,7 +255,7 @@ def _enter(parent: ast.AST, field: str, child: ast.AST, scope: _Scope) -> _Scope
         in_body = field == "body" and isinstance(parent, Function)
         return dataclasses.replace(scope, imports=False) if in_body else scope
     if isinstance(child, ast.ClassDef | Function):
-        compiled = any("compiled" in ast.unparse(decorator) for decorator in child.decorator_list)
+        compiled = isinstance(child, Function) and _is_compiled(child)
         return _Scope(
             path=(*scope.path, child.name),
             in_function=isinstance(child, Function),
@@ -253,6 +266,10 @@ def _enter(parent: ast.AST, field: str, child: ast.AST, scope: _Scope) -> _Scope
     if isinstance(parent, ast.Module) or (isinstance(parent, ast.ClassDef) and field == "body"):
         return dataclasses.replace(scope, names=(*scope.path[-1:], *_defined(child)), digest=digest(child))
     return scope
+
+
+def _is_compiled(function: Function) -> bool:
+    return any("compiled" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
 def _defined(statement: ast.AST) -> tuple[str, ...]:

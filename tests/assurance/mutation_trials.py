@@ -3,7 +3,8 @@
 The code of a function is exchanged in a child of a process that has collected the tests: a few hundredths of a second.
 What runs at import and what numba compiles is imported anew, with the change, in a child of a process that has imported
 all libraries: a second. So is a mutant that survived the first way in a function that runs while the tests are
-imported, for values made then may have hidden it.
+imported, for values made then may have hidden it. A loop that numba compiles is compiled again alone first: importing
+all of them takes many seconds.
 
 A kill counts if the same tests pass, tried in the same way, on the code as it is: otherwise the way is at fault.
 """
@@ -288,7 +289,7 @@ class Swapper:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         early = self._run_at_import()
-        _make_tables()
+        _compile_loops()
         items = {item.nodeid: item for item in session.items}
         caches = _caches()
         functions: dict[tuple[str, str, int], list[FunctionType]] = defaultdict(list)
@@ -299,7 +300,14 @@ class Swapper:
 
         def attempt(mutant: Mutant, change: bool, tests: list[str], folder: str) -> str:
             session.config._tmp_path_factory._given_basetemp = Path(folder) / "base"  # type: ignore[attr-defined]
-            if change and not _exchange(self._modules[mutant.file], mutant, functions):
+            module = self._modules[mutant.file]
+            try:
+                exchanged = not change or bool(mutant.compiled) or _exchange(module, mutant, functions)
+                if mutant.compiled:
+                    _recompile(module, mutant.compiled, mutant.number if change else None)
+            except Exception:  # of the compiler: importing it would fail
+                return _IMPORT
+            if not exchanged:
                 return _NOT_EXCHANGED
             for cache in caches:
                 if cache.__module__ != _WARM or mutant.file == "gate/noise/normal.py":
@@ -312,7 +320,8 @@ class Swapper:
                     return self.failed
             return ""
 
-        self._trials.run(self._mutants, attempt, early)
+        loops = {(mutant.file, mutant.function) for mutant in self._mutants if mutant.compiled}
+        self._trials.run(self._mutants, attempt, early | loops)
         return True
 
 
@@ -470,9 +479,7 @@ class Trials:
     def by_import(self, mutants: Iterable[Mutant], modules: dict[str, Module], known: Collection[str]) -> None:
         """Tries mutants by importing everything anew."""
 
-        for name in _COMPILED:
-            importlib.import_module(name)
-        _make_tables()
+        _compile_loops()
         gc.freeze()
 
         def attempt(mutant: Mutant, change: bool, tests: list[str], folder: str) -> str:
@@ -620,11 +627,26 @@ def _place(code: Any) -> tuple[str, str, int]:
     return code.co_filename, code.co_qualname, code.co_firstlineno
 
 
-def _make_tables() -> None:
-    """Makes what all draws of noise share: tables, and a compiled loop."""
+def _compile_loops() -> None:
+    """Imports all loops, and makes the tables that all draws of noise share."""
+    for name in _COMPILED:
+        importlib.import_module(name)
     from reticent.gate.noise import NoiseSource
 
     NoiseSource.from_os().rounded_gaussian(1.0, 1)
+
+
+def _recompile(module: Module, name: str, number: int | None) -> None:
+    """Compiles a loop with a change, or none, and those that it is part of; all modules get the new ones."""
+    place = sys.modules[_imported(module.file)].__dict__
+    names = module.loops_with(name)
+    before = [place[name] for name in names]
+    exec(module.code(number, names=names), place)  # noqa: S102
+    new = {id(old): place[name] for name, old in zip(names, before, strict=True)}
+    for other in [part for at, part in sys.modules.items() if at.partition(".")[0] in ("reticent", "tests")]:
+        for attribute, value in list(vars(other).items()):
+            if id(value) in new:
+                setattr(other, attribute, new[id(value)])
 
 
 def _caches() -> list[Any]:
