@@ -54,10 +54,16 @@ class Assigned:
         some: npt.NDArray[np.int64] = rows[self._to_tune]
         return some
 
+    def leave_out(self, places: npt.NDArray[np.int64]) -> None:
+        """Takes training examples out of all tasks, by their places among them."""
+        self.task[places] = -1
+
     def examples(self, labels: Strings) -> dict[str, npt.NDArray[np.int64]]:
         """Returns how many examples each label has in each task."""
+        used = self.task >= 0
         return {
-            label: np.bincount(self.task[labels == label], minlength=self.tasks) for label in np.unique(labels).tolist()
+            label: np.bincount(self.task[used & (labels == label)], minlength=self.tasks)
+            for label in np.unique(labels).tolist()
         }
 
 

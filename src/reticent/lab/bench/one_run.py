@@ -25,9 +25,10 @@ from reticent.gate import voiding
 from reticent.gate.noise import NoiseSource
 from reticent.lab.baselines.oracles import experiment
 from reticent.lab.baselines.sequential import Desai, public_rows
-from reticent.lab.bench.catalogue import learner_of
+from reticent.lab.bench.catalogue import entry, learner_of
 from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.measures import Assigned, classes, measured, spent
+from reticent.lab.bench.paid_tuning import tune_and_pay
 from reticent.lab.bench.run import FILM, MEMORIES, Run
 from reticent.lab.bench.workspace import Workspace, encoder_of
 from reticent.lab.data.datasets import Data
@@ -101,6 +102,8 @@ def result_of(run: Run, place: Workspace) -> dict[str, Any]:
     )
     model = _model(run, data, learner, place, through)
     seconds = _seconds(model.path)
+    if isinstance(policy := policy_of(run, data), PublicLabels) and entry(run.learner).pays:
+        learner = tune_and_pay(run, model, policy, stream, take(inputs, train), names[train])
     for t in range(run.tasks):
         rows = train[stream.task == t]
         x, y = take(inputs, rows), names[rows].tolist()

@@ -44,6 +44,7 @@ OFFLINE = (
     "domain-shift-film",
     "shift",
     "shift-film",
+    "tuning",
 )
 
 
@@ -225,6 +226,12 @@ def _run(name: str, values: dict[str, Any]) -> Run:
     _check(run.memory in MEMORIES, name, "memory", MEMORIES)
     if run.memory != MEMORIES[0] and run.spends_without_limit:
         raise errors.InvalidValue(f"Spec {name}: memory is for runs with a budget.")
+    unpaid = run.persons < 2 or run.spends_without_limit or run.labels == "released" or run.adapter != ADAPTERS[0]
+    if entry.pays and unpaid:
+        raise errors.InvalidValue(
+            f"Spec {name}: {learner} tunes on persons of the first task, so it needs persons = 2 or more, a budget, "
+            "public labels and the last layer."
+        )
     errors.whole("tasks", run.tasks, at_least=1)
     errors.whole("persons", run.persons, at_least=1)
     return run
