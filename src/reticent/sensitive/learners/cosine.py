@@ -108,11 +108,11 @@ class Cosine:
                 refuse_large_part(policy.part, keep_all=self.keep_all)
                 permit = gate.spend(gaussian, task=task.name)
                 return noisy_sums(looked, known, _NO_LABELS, gaussian, permit, updated=policy.part.labels, name=name)
-            kept = _Sparse.after(past, gaussian, known, looked.width)
-            permit = gate.spend(gaussian, task=task.name)
             if self.keep_all:
+                permit = gate.spend(gaussian, task=task.name)
                 return noisy_sums(looked, known, _NO_LABELS, gaussian, permit, name=name)
-            return _kept(looked, known, _NO_LABELS, kept, permit, name)
+            kept = _Sparse.after(past, gaussian, known, looked.width)
+            return _kept(looked, known, _NO_LABELS, kept, gate.spend(gaussian, task=task.name), name)
         if policy.selection is None:
             joint = policy.joint(gate.budget)
             if not sparse:
