@@ -67,7 +67,7 @@ def done(run: Run, accuracy: float, **others: Any) -> dict[str, Any]:
         "aggregations": {},
         "known": 0,
         "classes": None,
-        "seconds": {"learn": 2.0, "evaluate": 1.0},
+        "seconds": {"learn": 2.0, "evaluate": 1.0, "processor": 3.0},
         "spent": {"epsilon": run.epsilon, "delta": 1e-5, "statement": "", "ledger": []},
         "environment": {"python": "3", "machine": "m", "cores": 2, "threads": "1", "versions": {}},
         "command": "reticent bench mine",

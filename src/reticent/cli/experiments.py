@@ -224,6 +224,7 @@ def bench(
             needs = entry["data"].replace(", ", ",\n")
             table.add_row(*map(plain, (entry["name"], entry["title"])), needs, done, entry["left"])
         console().print(table)
+        tell(pages.offline(shown, out))
         return
     wanted = specs.chosen(names)
     for spec in wanted:

@@ -136,7 +136,7 @@ ENTRIES = (
         origin=PAPER,
         make=_cosine(Cosine.paper()),
         seconds=0.5,
-        by_labels={"public-10x": 2.0, "public-100x": 20.0, "public-1000x": 110.0},
+        by_labels={"public-10x": 2.0, "public-100x": 14.0, "public-1000x": 48.0},
         any_order=True,
         adds_up=True,
     ),

@@ -86,6 +86,7 @@ def _remapped(run: Run, data: Data, names: list[str]) -> PublicLabels:
 
 def result_of(run: Run, place: Workspace) -> dict[str, Any]:
     """Learns the stream of a run, or the rest of it where it was killed, and returns what was measured."""
+    began = time.process_time()
     data = place.load(run)
     train, test = data.rows(run.seed)
     through = run.adapter == FILM
@@ -130,7 +131,11 @@ def result_of(run: Run, place: Workspace) -> dict[str, Any]:
         "error": None,
         **worth,
         "classes": classes(run, model, stream.examples(names[train])),
-        "seconds": {"learn": sum(seconds), "evaluate": time.monotonic() - started},
+        "seconds": {
+            "learn": sum(seconds),
+            "evaluate": time.monotonic() - started,
+            "processor": time.process_time() - began,  # with tuning, where this run was the first to need it
+        },
         "spent": spent(run, model),
         "environment": environment(),
         "digests": {

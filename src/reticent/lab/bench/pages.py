@@ -13,7 +13,7 @@ from reticent.lab.bench import specs as packaged
 from reticent.lab.bench.behind import behind_table
 from reticent.lab.bench.chosen import chosen_table
 from reticent.lab.bench.code_digest import code
-from reticent.lab.bench.estimates import WITHOUT_DATA, Estimates, duration
+from reticent.lab.bench.estimates import WITHOUT_DATA, Estimates, duration, processor
 from reticent.lab.bench.findings import claims, claims_table, findings, findings_table, in_short
 from reticent.lab.bench.five_figures import five
 from reticent.lab.bench.folder import STREAMS, Folder
@@ -59,15 +59,13 @@ def markdown(specs: Sequence[Spec], out: Path, *, command: str, beside: str = "r
     folder.check()
     results = folder.results()
     made = [table for spec in specs for table in _tables(spec, folder, results)]
-    learn = sum(
-        result["seconds"]["learn"] + result["seconds"]["evaluate"] for result in results.values() if _done(result)
-    )
+    taken = sum(processor(result) for result in results.values() if _done(result))
     figures = five(results, folder.read("attack.json"))
     lines = [
         "# Results",
         "",
         f"Written by `{command}`, never by hand. {NOT_PRIVATE}",
-        f"{sum(map(_done, results.values()))} runs, {duration(learn)} of one core in all; {_left(specs, results)}",
+        f"{sum(map(_done, results.values()))} runs, {duration(taken)} of one core in all; {_left(specs, results)}",
         "The paper's numbers are for ViT-B/16 on its own data sets; data and encoders here are others, so compare the",
         "shape, not the height. *Ours* is what a user gets without arguments. Times are wall-clock seconds, measured",
         "while other runs share the machine.",
@@ -172,6 +170,22 @@ def listing(out: Path) -> list[dict[str, Any]]:
             }
         )
     return shown
+
+
+def offline(listed: Sequence[dict[str, Any]], out: Path) -> str:
+    """Says how many runs there are offline, each counted once however many specs ask for it, and how long they take.
+
+    Args:
+        listed: What `listing` returned.
+        out: The results folder.
+    """
+    results = Folder(out).results() if (out / "bench.json").exists() else {}
+    specs = [packaged.spec(name) for name in packaged.OFFLINE]
+    wanted = {run.digest: run for spec in specs for run in map(catalogue.stand_in, spec.runs)}
+    left = [run for key, run in wanted.items() if key not in results or not _done(results[key])]
+    alone = sum(entry["seconds_left"] for entry in listed if entry["name"] in WITHOUT_DATA)
+    time = duration(Estimates(results).seconds(left) + alone)
+    return f"all: {len(wanted):,} runs offline, each once; {len(left):,} are left, about {time} of one core."
 
 
 def _tables(spec: Spec, folder: Folder, results: Results) -> list[Table]:

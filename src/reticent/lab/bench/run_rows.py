@@ -41,7 +41,7 @@ def to_parquet(results: Results) -> bytes:
         **dict.fromkeys(_LISTS, pyarrow.list_(pyarrow.float32())),
         **dict.fromkeys(("aggregations", "digest", "code", "command", "data_digest", "made_by"), pyarrow.string()),
         "environment": pyarrow.string(),
-        **dict.fromkeys(("learn_seconds", "evaluate_seconds", "spent_epsilon"), floats),
+        **dict.fromkeys(("learn_seconds", "evaluate_seconds", "processor_seconds", "spent_epsilon"), floats),
     }
     table = pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(list(types.items())))
     pyarrow.parquet.write_table(table, stream, compression="zstd", compression_level=19)
@@ -106,8 +106,7 @@ def _row(result: Result) -> dict[str, Any]:
         "data_digest": result["digests"]["data"],
         "made_by": result["digests"]["learner"],
         "environment": json.dumps(result["environment"], sort_keys=True),
-        "learn_seconds": round(result["seconds"]["learn"], 2),
-        "evaluate_seconds": round(result["seconds"]["evaluate"], 2),
+        **{f"{part}_seconds": round(seconds, 2) for part, seconds in result["seconds"].items()},
         "spent_epsilon": result["spent"]["epsilon"],
     }
 
@@ -124,7 +123,7 @@ def _result(row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         "error": None,
         **{name: row[name] for name in (*_NUMBERS, *_LISTS) if row[name] is not None or name == "forgetting"},
         "aggregations": json.loads(row["aggregations"]),
-        "seconds": {"learn": row["learn_seconds"], "evaluate": row["evaluate_seconds"]},
+        "seconds": {part: row[f"{part}_seconds"] for part in ("learn", "evaluate", "processor")},
         "spent": {"epsilon": row["spent_epsilon"], "delta": DELTA},
         "command": row["command"],
         "environment": json.loads(row["environment"]),
