@@ -11,11 +11,13 @@ from tests.lab.tiny import a_run, by_digest, done
 
 
 def test_estimate_is_the_mean_of_similar_runs():
-    estimates = Estimates(by_digest([done(a_run(seed=0), 0.5, seconds={"learn": 1.0, "evaluate": 2.0})]))
+    estimates = Estimates(
+        by_digest([done(a_run(seed=0), 0.5, seconds={"learn": 1.0, "evaluate": 2.0, "processor": 3.0})])
+    )
     assert estimates.seconds([a_run(seed=9)]) == pytest.approx(3)
-    estimates.add(done(a_run(seed=1), 0.5, seconds={"learn": 6.0, "evaluate": 1.0}))
+    estimates.add(done(a_run(seed=1), 0.5, seconds={"learn": 6.0, "evaluate": 1.0, "processor": 7.0}))
     estimates.add(done(a_run(seed=2), 0.5, status="failed"))
-    estimates.add(done(a_run(learner="peft"), 0.5, seconds={"learn": 100.0, "evaluate": 0.0}))
+    estimates.add(done(a_run(learner="peft"), 0.5, seconds={"learn": 100.0, "evaluate": 0.0, "processor": 100.0}))
     assert estimates.seconds([a_run(seed=8), a_run(seed=9)]) == pytest.approx(2 * 5)
 
 
