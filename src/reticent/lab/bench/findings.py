@@ -86,6 +86,16 @@ class Measured:
 Check = Callable[[Measured], Iterator[Finding]]
 
 
+def measured(results: Results) -> list[Measured]:
+    """Returns what was run, by data set, in the order of `NAMES`.
+
+    >>> measured({})
+    []
+    """
+    found = {result["run"]["data"] for result in results.values()}
+    return [Measured(results, name) for name in NAMES if name in found]
+
+
 def findings(results: Results) -> list[Finding]:
     """Checks the paper's findings on every data set that was run, with the paper's methods alone.
 
@@ -108,10 +118,7 @@ def claims(results: Results) -> list[Finding]:
 
 
 def _checked(results: Results, checks: Sequence[Check]) -> list[Finding]:
-    names = dict.fromkeys(result["run"]["data"] for result in results.values())
-    return [
-        finding for name in names if name in NAMES for check in checks for finding in check(Measured(results, name))
-    ]
+    return [finding for at in measured(results) for check in checks for finding in check(at)]
 
 
 def _compared(claim: str, data: str, holds: Callable[..., bool], **values: float | None) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reticent.lab.bench.findings import EPSILONS, RATIOS, Measured
+from reticent.lab.bench.findings import EPSILONS, RATIOS, measured
 from reticent.lab.bench.run import LABELS, Results
 from reticent.report import axes, figures, picture, svg
 
@@ -16,6 +16,7 @@ METHODS = {
 }
 _METHOD_LABELS = {"oracle": "oracle", "base": "public", "public-1000x": "1000x", "released": "released"}
 _SIZES = {"base": "1x", "public-10x": "10x", "public-100x": "100x", "public-1000x": "1000x"}
+MOST_PLOTS = 2  # the first data sets: all of them are in the tables, and in the HTML report
 _WORDS = "Average accuracy after the last of ten tasks, median over seeds."
 
 
@@ -52,11 +53,7 @@ def five(results: Results, attack: Mapping[str, Any] | None) -> list[Figure]:
 
 
 def _figure(name: str, title: str, plots: Sequence[svg.Plot], words: str) -> Figure | None:
-    return Figure(name, title, picture.standalone(title, plots, words)) if plots else None
-
-
-def _measured(results: Results) -> list[Measured]:
-    return [Measured(results, name) for name in dict.fromkeys(result["run"]["data"] for result in results.values())]
+    return Figure(name, title, picture.standalone(title, plots[:MOST_PLOTS], words)) if plots else None
 
 
 def _by_labels(results: Results, labels: Mapping[str, str], axis: str) -> list[svg.Plot]:
@@ -64,7 +61,7 @@ def _by_labels(results: Results, labels: Mapping[str, str], axis: str) -> list[s
     x = axes.marked(axis, {float(i): labels[name] for i, name in enumerate(order)})
     return [
         plot
-        for at in _measured(results)
+        for at in measured(results)
         for plot in _plot(
             at.data,
             {
@@ -80,7 +77,7 @@ def _by_ratio(results: Results) -> list[svg.Plot]:
     x = axes.percent("blurry ratio, %")
     return [
         plot
-        for at in _measured(results)
+        for at in measured(results)
         for plot in _plot(
             at.data,
             {
@@ -99,7 +96,7 @@ def _by_ratio(results: Results) -> list[svg.Plot]:
 
 def _by_share(results: Results) -> list[svg.Plot]:
     plots = []
-    for at in _measured(results):
+    for at in measured(results):
         tried = {said: at.shares(learner) for said, learner in METHODS.items() if learner.endswith("-paper")}
         shares = sorted({share for by_share in tried.values() for share in by_share})
         if len(shares) > 1:

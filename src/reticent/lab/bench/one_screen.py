@@ -1,6 +1,6 @@
 """What to take away from many runs, on one screen: the paper's method beside ours."""
 
-from reticent.lab.bench.findings import Measured, findings, in_short
+from reticent.lab.bench.findings import findings, in_short, measured
 from reticent.lab.bench.run import Results
 from reticent.lab.bench.typeset import Table
 
@@ -21,15 +21,13 @@ def one_screen(results: Results) -> Table:
         >>> one_screen({}).rows
         ()
     """
-    names = dict.fromkeys(result["run"]["data"] for result in results.values())
     rows = []
-    for name in names:
-        at = Measured(results, name)
+    for at in measured(results):
         for epsilon in EPSILONS:
             for labels, said in _LABELS.items():
                 found = [at(learner, labels, epsilon=epsilon) for learner in _LEARNERS.values()]
                 if any(value is not None for value in found):
-                    rows.append((name, f"{epsilon:g}", said, *("-" if v is None else f"{v:.1f}" for v in found)))
+                    rows.append((at.data, f"{epsilon:g}", said, *("-" if v is None else f"{v:.1f}" for v in found)))
     short = in_short(findings(results))
     return Table(
         "On one screen",

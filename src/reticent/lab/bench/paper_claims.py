@@ -3,10 +3,18 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from reticent.lab.bench.findings import FINDINGS, NOT_REPRODUCED, NOT_RUN, REPRODUCED, Check, Finding, Measured
+from reticent.lab.bench.findings import (
+    FINDINGS,
+    NOT_REPRODUCED,
+    NOT_RUN,
+    REPRODUCED,
+    Check,
+    Finding,
+    Measured,
+    measured,
+)
 from reticent.lab.bench.run import Results
 from reticent.lab.bench.typeset import Table
-from reticent.lab.data.datasets import NAMES
 
 UNTESTABLE = "*cannot be tested here*"
 # What needs the paper's own data or encoder; `reticent bench paper` has it, for a machine with a network and a GPU.
@@ -23,8 +31,7 @@ def summary(results: Results) -> Table:
         >>> [row[-1] for row in summary({}).rows][-1]
         '*cannot be tested here*'
     """
-    data = [name for name in dict.fromkeys(result["run"]["data"] for result in results.values()) if name in NAMES]
-    rows = [(claim, *_shown(check, [Measured(results, name) for name in data])) for claim, check in FINDINGS.items()]
+    rows = [(claim, *_shown(check, measured(results))) for claim, check in FINDINGS.items()]
     rows += [(claim, reason, UNTESTABLE) for claim, reason in ELSEWHERE.items()]
     says = "Each tested with the paper's methods alone, on every data set that was run; the next table has every check."
     return Table("The paper's claims", says, ("claim", "checks", "verdict"), tuple(rows))
