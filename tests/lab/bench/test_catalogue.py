@@ -64,12 +64,11 @@ def test_one_entry_is_enough_for_a_new_learner(tmp_path, monkeypatch):
         title="Sharp Classifier",
         origin=catalogue.BASELINE,
         make=lambda run, size, tuned: Cosine(),
-        seconds=7.0,
     )
     monkeypatch.setattr(catalogue, "ENTRIES", (*ENTRIES, new))
     mine = specs.read("mine", f'data = "{DATA}"\nlearner = ["sharp", "cosine"]\nepsilon = 8\ntasks = 3\nseeds = 1')
     (run, _) = mine.runs
-    assert Estimates().seconds([run]) == pytest.approx(7.0 * 3)
+    assert Estimates().seconds([run]) == pytest.approx(15.0 * 3)  # a guess, until it is in `COSTS`
     result = result_of(run, Workspace(write_features(tmp_path / "data"), tmp_path / "out"))
     (table,) = tables.tables(mine, by_digest([result]))
     (row,) = [row for row in table.rows if row[1] == "Sharp Classifier"]

@@ -1,11 +1,11 @@
-"""The learners of the benchmark: one entry each, from which specs, tables, time estimates and runs derive.
+"""The learners of the benchmark: one entry each, from which specs, tables and runs derive.
 
 To compare another learner of the package, add its entry to `ENTRIES`. A learner outside the package needs none: a spec
 names it as "module:object".
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from reticent import errors
 from reticent.encoders.adapters import film, last_layer
@@ -34,10 +34,6 @@ class Entry:
         origin: `PAPER`, `OURS`, `BASELINE` or `OWN`, as tables write it.
         make: Returns the learner of a run whose tasks have about this many examples; the function it is given
             completes the paper's PEFT with tuned settings.
-        seconds: Estimate for ten tasks with the encoder frozen, on one core of a small machine.
-        film_seconds: The same for training through the encoder.
-        film_passes: How often training through the encoder sees an example, tuning included.
-        by_labels: How many times as long it takes with some label policies.
         one_task: Whether it learns all data as one task.
         pays: Whether its settings are tuned by private selection, which the ledger of the run pays for.
         any_order: Whether what it releases of a task does not depend on the tasks before it.
@@ -50,10 +46,6 @@ class Entry:
     title: str
     origin: str
     make: Callable[[Run, int, Tuned], Learner]
-    seconds: float = 15.0
-    film_seconds: float = 1_400.0
-    film_passes: float = FILM_EPOCHS
-    by_labels: Mapping[str, float] = field(default_factory=dict)
     one_task: bool = False
     pays: bool = False
     any_order: bool = False
@@ -126,8 +118,6 @@ def _with_buffer(run: Run, peft: PeftEnsemble) -> Desai:
     return Desai(replace(peft, task_size=max(1, round(0.9 * peft.task_size))), run.tasks, seed=run.seed)
 
 
-_PEFT = {"oracle": 0.5, "released": 0.5, "public-10x": 8.0, "public-1000x": 0.5}
-
 ENTRIES = (
     Entry(
         name="cosine-paper",
@@ -135,8 +125,6 @@ ENTRIES = (
         title="Cosine Classifier",
         origin=PAPER,
         make=_cosine(Cosine.paper()),
-        seconds=0.5,
-        by_labels={"public-10x": 2.0, "public-100x": 14.0, "public-1000x": 48.0},
         any_order=True,
         adds_up=True,
     ),
@@ -146,7 +134,6 @@ ENTRIES = (
         title="Cosine Classifier",
         origin=OURS,
         make=_cosine(Cosine()),
-        seconds=1.0,
     ),
     Entry(
         name="peft-paper",
@@ -154,10 +141,6 @@ ENTRIES = (
         title="PEFT Ensemble",
         origin=PAPER,
         make=_peft_paper,
-        seconds=20.0,  # it is tuned first
-        by_labels={"oracle": 0.2, "released": 0.3, "public-10x": 10.0, "public-1000x": 500.0},
-        film_seconds=8_400.0,
-        film_passes=120,  # 40, and 20 trials on the first of ten tasks
         any_order=True,
     ),
     Entry(
@@ -166,19 +149,17 @@ ENTRIES = (
         title="PEFT Ensemble",
         origin=PAID,
         make=_peft_paid,
-        seconds=120.0,
         pays=True,
     ),
-    Entry(name="peft", family="peft", title="PEFT Ensemble", origin=OURS, make=_peft, seconds=4.0, by_labels=_PEFT),
-    Entry(name="naive", family="naive", title="Naive", origin=BASELINE, make=_naive, seconds=4.0),
-    Entry(name="desai", family="desai", title="Desai et al.", origin=BASELINE, make=_desai, seconds=6.0),
+    Entry(name="peft", family="peft", title="PEFT Ensemble", origin=OURS, make=_peft),
+    Entry(name="naive", family="naive", title="Naive", origin=BASELINE, make=_naive),
+    Entry(name="desai", family="desai", title="Desai et al.", origin=BASELINE, make=_desai),
     Entry(
         name="noncl",
         family="noncl",
         title="Non-CL, all data at once",
         origin=BASELINE,
         make=_peft,
-        seconds=3.0,
         one_task=True,
     ),
     # the paper's baselines with its tuned settings: forty epochs, and trials before them
@@ -188,9 +169,6 @@ ENTRIES = (
         title="Naive",
         origin=BASELINE,
         make=_naive_paper,
-        seconds=20.0,
-        film_seconds=8_400.0,
-        film_passes=120,
     ),
     Entry(
         name="desai-paper",
@@ -198,9 +176,6 @@ ENTRIES = (
         title="Desai et al.",
         origin=BASELINE,
         make=_desai_paper,
-        seconds=40.0,
-        film_seconds=12_000.0,
-        film_passes=160,  # the buffer's gradients beside its own
     ),
     Entry(
         name="noncl-paper",
@@ -208,9 +183,6 @@ ENTRIES = (
         title="Non-CL, all data at once",
         origin=BASELINE,
         make=_peft_paper,
-        seconds=20.0,
-        film_seconds=8_400.0,
-        film_passes=120,
         one_task=True,
     ),
 )

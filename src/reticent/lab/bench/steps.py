@@ -15,7 +15,7 @@ import numpy as np
 from reticent.encoders import Encoder, film
 from reticent.gate import grid
 from reticent.gate.noise import NoiseSource
-from reticent.lab.bench import catalogue
+from reticent.lab.bench.estimates import cost_of
 from reticent.lab.bench.run import FILM, Run
 from reticent.lab.bench.workspace import Workspace, encoder_of
 from reticent.lab.data.datasets import Data
@@ -57,12 +57,12 @@ class Step:
         """Returns how long a run takes that trains through the encoder.
 
         Args:
-            run: The run; how often it sees an example is in the catalogue of learners.
+            run: The run; how often it sees an example is in `estimates.COSTS`.
             learned: Examples to learn from.
             tested: Examples to test on: each task's adapter encodes them.
             head: Parameters of a task's head.
         """
-        passes = catalogue.entry(run.learner).film_passes
+        passes = cost_of(run.learner).film_passes
         steps = _STEPS_A_PASS * min(passes, _EPOCHS) * run.tasks
         return learned * passes * self.gradient + tested * run.tasks * self.forward + steps * head * self.update
 
