@@ -2,15 +2,20 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from reticent import errors
+from reticent.classifier import ContinualClassifier
+from reticent.gate.noise import NoiseSource
 from reticent.lab.baselines.sequential import Desai, Naive
 from reticent.lab.bench import catalogue, specs, tables
 from reticent.lab.bench.catalogue import ENTRIES, Entry, learner_of, of_the_paper
 from reticent.lab.bench.estimates import Estimates
 from reticent.lab.bench.one_run import result_of
 from reticent.lab.bench.workspace import Workspace
+from reticent.lab.data.streams import Stream
+from reticent.policies import PublicLabels
 from reticent.sensitive.learners import Cosine, PeftEnsemble
 from tests.lab.tiny import DATA, a_run, by_digest, write_features
 
@@ -74,3 +79,22 @@ def test_one_entry_is_enough_for_a_new_learner(tmp_path, monkeypatch):
     (row,) = [row for row in table.rows if row[1] == "Sharp Classifier"]
     assert row[2:] == (f"baseline here, {DATA}", f"{100 * result['accuracy']:.1f}")
     assert [r.learner for r in specs.narrowed(mine, only=["sharp"]).runs] == ["sharp"]
+
+
+def test_the_total_of_the_papers_cosine_does_not_depend_on_the_tasks_that_examples_are_in():
+    """With the same noise, every ratio ends with the same weights: so one stream stands for all of them."""
+    draw = np.random.default_rng(0)
+    inputs, labels = draw.normal(size=(240, 8)), np.repeat([f"class {i}" for i in range(12)], 20)
+    policy = PublicLabels([*np.unique(labels).tolist(), *(f"never {i}" for i in range(30))])
+    totals = {}
+    for ratio in (0.0, 0.5, 1.0):
+        at = Stream(tasks=3, ratio=ratio, seed=1).tasks_of(labels)
+        model = ContinualClassifier(learner=Cosine.paper(), labels=policy, budget=a_run().budget)
+        for t in range(3):
+            model.set_params(noise=NoiseSource.seeded(t))
+            model.learn_task(inputs[at == t], labels[at == t].tolist(), name=f"task {t}")
+        sums = np.array([release.parameters["sums"] for release in model.releases], np.float64)
+        totals[ratio] = sums.sum(axis=0)
+    np.testing.assert_allclose(totals[0.5], totals[0.0], atol=1e-4)
+    np.testing.assert_allclose(totals[1.0], totals[0.0], atol=1e-4)
+    assert np.abs(totals[0.0]).max() > 1
