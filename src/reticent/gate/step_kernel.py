@@ -83,9 +83,9 @@ def eighths(values: npt.NDArray[np.int16], out: npt.NDArray[np.float32]) -> None
 
 @compiled(types.float64(types.float64), fastmath=())
 def exp(x: float) -> float:
-    """Returns the exponential of a number up to 0, off by a part 2^-42 at most; NaN stays NaN.
+    """Returns the exponential of a number up to 0, off by a part 2^-41 at most; NaN stays NaN.
 
-    exp(x) = 2^k exp(r) with |r| at most log(2) / 2, where the eleventh term of the series is 2e-13.
+    exp(x) = 2^k exp(r) with |r| at most log(2) / 2, where the term of the series that is left out is a part 3e-13.
     """
     x = _BELOW if x < _BELOW else x
     shifted = x * _PER_LOG2 + _WHOLE  # its last bits are a whole number; a NaN must not be cast to one
