@@ -232,7 +232,9 @@ class Selection:
         lines = range(mutant.lines[0] - first, mutant.lines[1] - first + 1)
         tests = set().union(*(self._at[mutant.file, mutant.function, line] for line in lines))
         tests |= self._somewhere[mutant.file, mutant.function]
-        names = mutant.names if mutant.imports else (mutant.compiled,) if mutant.compiled else ()
+        names = mutant.names if mutant.imports else ()
+        if mutant.compiled:  # coverage does not see into loops, and what calls them may lie outside of these folders
+            names = (*names, *self._modules[mutant.file].loops_with(mutant.compiled), Path(mutant.file).stem)
         if not tests:  # a function that is new since what is reached was measured
             names = (*names, *mutant.function.split("."))
         if _imported(mutant.file) == _WARM:  # its tables are made once, for all tests

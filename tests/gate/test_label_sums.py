@@ -47,6 +47,7 @@ def test_places_of_labels_of_any_type():
     rows = {1: 4, "a": 2, "1": 7}
     assert label_sums.places(["a", 1, True, None, "1", 1.0], rows.__getitem__).tolist()[:2] == [2, 4]
     assert label_sums.places([None, float("nan")], rows.__getitem__).tolist() == [-1, -1]
+    assert label_sums.places([object(), b"\xff", ("a", float("nan"))], rows.__getitem__).tolist() == [-1, -1, -1]
     assert label_sums.places([], rows.__getitem__).dtype == np.int64
 
 

@@ -150,3 +150,11 @@ def test_rows_of_a_second_look_do_not_let_sums_overflow(weight):
         result = found.result(2, again)
         total = result.known if not weight else result.vectors[np.array([0])]
         assert total.tolist() == (5 * (kernel.RECENT + 13) * each).tolist()
+
+
+@pytest.mark.parametrize(("labels", "counts"), [([], []), (["a"], [1]), (["a", "b", "a"], [2, 1])])
+def test_blocks_made_without_sums_keep_none(labels, counts):
+    block = Block.of(labels, np.ones(len(labels), np.int64), None)
+    assert not block.keeps
+    found, counted, sums = block.rows()
+    assert (found, counted.tolist(), sums) == (list(dict.fromkeys(labels)), counts, None)
