@@ -152,6 +152,21 @@ def test_rows_of_a_second_look_do_not_let_sums_overflow(weight):
         assert total.tolist() == (5 * (kernel.RECENT + 13) * each).tolist()
 
 
+def test_sums_outlive_the_room_that_they_were_added_in():
+    """Labels that come one after the other, each with examples of its own: arrays grow, and nothing is lost."""
+    x = np.random.default_rng(5).normal(size=(600, WIDTH)).astype(np.float32)
+    labels = [f"label {i // 2}" for i in range(len(x))]
+    block = Block()
+    for row, label in enumerate(labels):
+        block.add(x, np.array([row]), np.array([block.place(label)]), 0.0)
+    found, counts, sums = block.rows()
+    known = LabelSpace(tuple(found))
+    whole = sum_by_label(x, labels, known=known, count_weight=0.0)
+    assert len(found) == 300
+    assert counts.tolist() == [2] * 300
+    assert np.array_equal(sums, whole.known[[known.row(label) for label in found]])
+
+
 @pytest.mark.parametrize(("labels", "counts"), [([], []), (["a"], [1]), (["a", "b", "a"], [2, 1])])
 def test_blocks_made_without_sums_keep_none(labels, counts):
     block = Block.of(labels, np.ones(len(labels), np.int64), None)
