@@ -91,3 +91,9 @@ def test_rows_of_a_block_hold_every_label_once():
     assert label_sums.Block.of(["a", "b", "a"], np.array([1, 2, 3]), None).rows()[2] is None
     labels, counts, sums = label_sums.Block().rows()
     assert (labels, counts.tolist()) == ([], [])
+
+
+def test_entries_without_rows_and_entries_that_are_no_labels_are_not_counted():
+    """A file may list labels that none of its rows has: they are not in the data."""
+    column = Coded(np.array([0, 2, 0, -1, 3]), ["a", "in no row", "b", object()])
+    assert label_sums.count_by_label(column) == {"a": 2, "b": 1}

@@ -76,6 +76,14 @@ def test_errors_of_what_has_no_probabilities_are_not_numbers():
     assert below[0].tolist() == pytest.approx([1 / (1 + math.exp(-3)), -1.0, 1 / (1 + math.exp(3))])
 
 
+def test_errors_do_not_depend_on_what_all_logits_have_in_common():
+    """Also where all of them are far below zero, or far above: the largest one is taken off first."""
+    expected = errors_of([[0, 1, -2]], [1.0], [2])
+    for common in (-5000.0, -3.0, 5000.0):
+        found = errors_of([[0, 1, -2]], [1.0], [2], np.full(3, common))
+        np.testing.assert_allclose(found, expected, rtol=1e-11)
+
+
 def test_rows_at_the_edge_of_a_rule_are_scaled_alike():
     """A row is scaled first where its squares are extreme: a power of two more or less changes its unit alone."""
     row = np.array([[3.0, -5.0, 0.7]])
