@@ -162,6 +162,7 @@ def test_sums_outlive_the_room_that_they_were_added_in():
     found, counts, sums = block.rows()
     known = LabelSpace(tuple(found))
     whole = sum_by_label(x, labels, known=known, count_weight=0.0)
+    assert sums is not None
     assert len(found) == 300
     assert counts.tolist() == [2] * 300
     assert np.array_equal(sums, whole.known[[known.row(label) for label in found]])
