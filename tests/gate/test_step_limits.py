@@ -1,8 +1,9 @@
 """Numbers of a training: taken up to their limits, refused beyond."""
 
+import numpy as np
 import pytest
 
-from reticent.gate.step import NoisySteps
+from reticent.gate.step import NoisySteps, bounded
 from reticent.privacy import events
 
 
@@ -13,3 +14,8 @@ def test_clipping_norms_have_limits_beyond_use():
     for norm in (1e-30, 1e30):
         with pytest.raises(ValueError, match="Expected clip_norm"):
             NoisySteps(event, norm)
+
+
+def test_no_parameters_and_no_examples_have_no_factors():
+    for found in ({}, {"a": np.zeros(0)}, {"a": np.zeros(0), "b": np.zeros(0)}):
+        assert bounded(found, 1.0).shape == (0,)

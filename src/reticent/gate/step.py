@@ -223,8 +223,9 @@ def bounded(found: Mapping[str, Floats], clip_norm: float) -> Floats:
     """
     from reticent.gate import step_kernel
 
-    norms_of = np.array([*found.values()], np.float64).reshape(len(found), -1)
-    scales = np.empty(norms_of.shape[1])
+    examples = max((len(norm) for norm in found.values()), default=0)  # a batch may be empty
+    norms_of = np.array([*found.values()], np.float64).reshape(len(found), examples)
+    scales = np.empty(examples)
     step_kernel.clipping_scales(norms_of, clip_norm, _ROUNDING, scales)
     return scales
 
