@@ -229,3 +229,21 @@ def test_a_folder_that_went_back_is_noticed_by_a_live_process(tmp_path):
         model.learn_task(X, Y, name="april")
     with pytest.raises(errors.LedgerError, match="older copy"):
         model.privacy_statement()
+
+
+def test_a_ledger_that_went_back_is_noticed_by_an_idle_process(tmp_path):
+    """It learned on, without the rows that it had not read, and removed the release that they had paid for."""
+    folder, backup = tmp_path / "model", tmp_path / "backup"
+    model = classifier(folder).learn_task(X, Y, name="march")
+    idle = rt.load(folder)
+    shutil.copytree(folder, backup)
+    model.learn_task(X, Y, name="april")
+    for file in folder.glob("ledger.sqlite*"):
+        file.unlink()
+    for file in backup.glob("ledger.sqlite*"):
+        shutil.copy(file, folder)
+    with pytest.raises(errors.LedgerError, match="older copy"):
+        idle.learn_task(X, Y, name="may")
+    with pytest.raises(errors.LedgerError, match="older copy"):
+        idle.privacy_statement()
+    assert len(list(folder.glob("releases/*.safetensors"))) == 2

@@ -69,9 +69,7 @@ def _look(folder: Path) -> Contents:
         releases, identity = content["releases"], content["identity"]
         if not settings.are_entries(releases) or not (identity is None or settings.is_identity(identity)):
             raise errors.InvalidValue(f"{folder} names a file outside of it, or none. Restore it from a backup.")
-        head = content.get("head")
-        reached = None if head is None else (int(head["row"]), str(head["hash"]))
-        stored = Contents(settings.checked(content), releases, identity, head=reached)
+        stored = Contents(settings.checked(content), releases, identity, head=_reached(content))
     # read before the ledger: what is in the folder by now was paid for before, whatever writers do meanwhile
     found = () if identity is None else tuple(store.unlisted(folder, releases))
     if not (folder / FILE_NAME).is_file():
@@ -95,6 +93,12 @@ def _look(folder: Path) -> Contents:
         return replace(stored, problem=str(error), ledger=False)
 
 
+def _reached(content: Mapping[str, Any]) -> tuple[int, str] | None:
+    """Returns row and hash that the ledger had when a manifest was written, if it says so."""
+    head = content.get("head")
+    return None if head is None else (int(head["row"]), str(head["hash"]))
+
+
 def _belongs(ledger: LedgerFile, stored: Contents, found: Sequence[store.Unlisted]) -> bool:
     """Whether a ledger is that of the manifest, and knows of every release in the folder that the manifest lacks."""
     if stored.identity is None and ledger.version == FIRST_VERSION:
@@ -116,6 +120,10 @@ def _belongs(ledger: LedgerFile, stored: Contents, found: Sequence[store.Unliste
 def open_ledger(kind: type[AnyLedger], folder: Path, known: Account | None, identity: str | None) -> AnyLedger:
     """Opens the ledger of a folder, if it belongs to the releases there.
 
+    Guarantees:
+      - One that went back behind its manifest is refused, also by a process that has not read the rows that are gone.
+                                                            test_a_ledger_that_went_back_is_noticed_by_an_idle_process
+
     Args:
         kind: For reading, or for writing.
         folder: The model directory.
@@ -123,8 +131,14 @@ def open_ledger(kind: type[AnyLedger], folder: Path, known: Account | None, iden
         identity: Of the ledger that was found first.
     """
     if known is not None:
+        reached = None
+        with contextlib.suppress(errors.InvalidValue), store.readable(folder / store.MANIFEST):
+            reached = _reached(store.read_manifest(folder))  # before the ledger, which others may write to meanwhile
         try:
-            return kind.open(folder, known)
+            ledger = kind.open(folder, known)
+            if reached is None or ledger.head_at(reached[0]) == reached[1]:
+                return ledger
+            ledger.close()
         except errors.LedgerError as error:  # explained below
             if isinstance(error, errors.StorageError):
                 raise
