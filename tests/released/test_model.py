@@ -10,7 +10,7 @@ from reticent.released import denoise
 from reticent.released.aggregate import AGGREGATES
 from reticent.released.ensemble import Ensemble
 from reticent.released.evidence import by_evidence
-from reticent.released.model import Model, Scorer
+from reticent.released.model import Model, Scorer, learned_rows
 from reticent.released.release import Release
 from reticent.released.sums import Sums
 
@@ -131,3 +131,13 @@ def test_a_million_labels_are_scored_few_examples_at_a_time():
 
     model = Model(LabelSpace(()), Wide())
     assert model.top(np.arange(70, dtype=np.float32)[:, None], None, 3)[0].tolist() == [[0, 1, 2]] * 70
+
+
+def test_rows_of_different_types_are_told_apart():
+    """Releases of other makers may hold any whole numbers: these two have the same bytes."""
+    empty, event = LabelSpace(()), events.Gaussian(noise_multiplier=1.0)
+    releases = [
+        Release(task="march", labels=empty, parameters={"rows": rows}, event=event, private=True)
+        for rows in (np.array([1, 2], np.uint16), np.array([1 + (2 << 16)], np.int32))
+    ]
+    assert learned_rows(releases).tolist() == [1, 2, 1 + (2 << 16)]

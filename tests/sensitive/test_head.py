@@ -113,6 +113,7 @@ def test_tiny_huge_and_bad_rows_snap():
     rows = np.array([[0.0, 0.0], [5e-324, 0.0], [1e308, -1e-308], [3e-200, 4e-200], [np.inf, 1.0], [np.nan, 1.0]])
     values, units = snapped(rows)
     assert (values[:2] * units[:2, None]).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert values[1].tolist() == [round(2**15 - 1 - 4.5 * math.sqrt(2)), 0]  # it was cast from infinity
     assert values[2, 0] * units[2] == pytest.approx(1e308, rel=1e-4)
     assert (values[3] * units[3]).tolist() == pytest.approx([3e-200, 4e-200], rel=1e-4)
     assert np.isfinite(units[:4]).all()

@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 _NUMBERS, _TABLE = types.float64[::1], types.float64[:, ::1]
 _IN_ANY_ORDER = ("reassoc",)
 
-_LEAST_EXPONENT = -900  # smaller rows are zero; 2^900 is a float
+_LEAST_EXPONENT = -900  # smaller rows are scaled by as much; 2^900 is a float
 _BELOW = -700.0  # exp of less is as good as zero, and of this a float that is not subnormal
 _PER_LOG2 = 1 / math.log(2.0)
 _LOG2_HIGH = math.floor(math.log(2.0) * 2.0**32) / 2.0**32  # its product with a whole number up to 2^20 is exact
@@ -65,9 +65,9 @@ def snap_rows(rows: npt.NDArray[Any], longest: float, values: npt.NDArray[np.int
         length = math.sqrt(square) if square > 0 else 1.0
         unit = length * (1.0 / longest)
         units[i] = math.ldexp(unit, exponent)
-        factor *= 1.0 / unit
+        whole = 1.0 / unit  # not times the factor: that may be no float, and no number is made of infinity
         for j in range(len(row)):
-            values[i, j] = np.int16(np.rint(np.float64(row[j]) * factor))
+            values[i, j] = np.int16(np.rint(np.float64(row[j]) * factor * whole))
 
 
 @compiled(types.void(given(types.int16, 2), types.float32[:, ::1]), fastmath=())

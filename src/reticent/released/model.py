@@ -306,5 +306,6 @@ def _number(cell: object) -> float:
 def learned_rows(releases: Sequence[Release]) -> Ints:
     """Returns the rows of the label space that have parameters in any release, ascending."""
     rows = [release.parameters["rows"] for release in releases if "rows" in release.parameters]
-    distinct = {some.tobytes(): some for some in rows}  # of a small space all tasks have the same: nothing to sort
+    # of a small space all tasks have the same: nothing to sort
+    distinct = {(some.dtype, some.tobytes()): some for some in rows}
     return np.unique(np.concatenate(list(distinct.values()))).astype(np.int64) if rows else np.zeros(0, np.int64)
