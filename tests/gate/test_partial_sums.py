@@ -174,3 +174,20 @@ def test_blocks_made_without_sums_keep_none(labels, counts):
     assert not block.keeps
     found, counted, sums = block.rows()
     assert (found, counted.tolist(), sums) == (list(dict.fromkeys(labels)), counts, None)
+
+
+def test_labels_beyond_the_room_have_no_sum_yet():
+    block = Block()
+    block.add(np.ones((1, 2)), np.array([0]), np.array([block.place(0)]), 0.0)
+    labels = list(range(200))
+    for label in labels:
+        block.place(label)
+    assert not block.sums(labels[1:], 2).any()
+    assert block.sums(labels, 2)[0].all()
+
+
+def test_sums_that_one_part_did_not_keep_are_not_kept():
+    block = Block.of(["a"], np.ones(1, np.int64), np.ones((1, 2), np.int64))
+    block.merge(Block.of(["a"], np.ones(1, np.int64), None))
+    labels, counts, sums = block.rows()
+    assert (labels, counts.tolist(), sums) == (["a"], [2], None)

@@ -98,6 +98,21 @@ def test_rows_at_the_edge_of_a_rule_are_scaled_alike():
     assert snapped(row.astype(np.float32))[0].tolist() == values.tolist()
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_rows_become_whole_numbers_of_the_given_norm(kind):
+    """Each row by itself, also after one that is not finite; zero stays zero, and small rows are as good as others."""
+    rows = np.array([[3, -4], [0, 0], [np.nan, 1], [5, 12], [0, -np.inf], [1e-30, 0], [1e30, 1e30]], kind)
+    values, units = np.full(rows.shape, 7, np.int16), np.full(len(rows), 7.0)
+    step_kernel.snap_rows(rows, 4096.0, values, units)
+    whole = [[2458, -3277], [0, 0], [0, 0], [1575, 3781], [0, 0], [4096, 0], [2896, 2896]]
+    assert values.tolist() == whole
+    lengths = np.array([5.0, 1.0, np.nan, 13.0, np.nan, kind(1e-30), np.sqrt(2.0) * kind(1e30)])
+    np.testing.assert_allclose(units, lengths / 4096, rtol=1e-14)
+    tiny = np.array([[1e-300, 0.0]])
+    step_kernel.snap_rows(tiny, 4096.0, values[:1], units[:1])
+    assert (values[0].tolist(), units[0]) == ([4096, 0], pytest.approx(1e-300 / 4096))
+
+
 def test_eighths_are_rounded():
     every = np.arange(-(2**15), 2**15).astype(np.int16).reshape(128, 512)
     found = np.empty(every.shape, np.float32)

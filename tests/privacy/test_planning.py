@@ -4,7 +4,7 @@ import math
 import pytest
 
 from reticent import Adjacency, Budget, errors, plan
-from reticent.privacy import accounting, events, planning, selection
+from reticent.privacy import accounting, events, mechanism_names, planning, selection
 from reticent.privacy.count_weights import default_count_weight
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
@@ -21,7 +21,9 @@ def test_joint_release_of_500_costs_next_to_nothing():
 
 def test_every_mechanism_has_a_name_that_help_can_list():
     assert (planning.JOINT_GAUSSIAN, *planning.BY_SHARE) == planning.MECHANISMS
-    assert planning.MECHANISMS == ("joint-gaussian", "optimal", "truncated-geometric", "laplace")
+    named = (mechanism_names.OPTIMAL, mechanism_names.TRUNCATED_GEOMETRIC, mechanism_names.LAPLACE)
+    assert named == ("optimal", "truncated-geometric", "laplace")
+    assert ("joint-gaussian", *named) == planning.MECHANISMS
 
 
 @pytest.mark.parametrize("mechanism", planning.MECHANISMS)
