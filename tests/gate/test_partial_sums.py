@@ -186,8 +186,10 @@ def test_labels_beyond_the_room_have_no_sum_yet():
     assert block.sums(labels, 2)[0].all()
 
 
-def test_sums_that_one_part_did_not_keep_are_not_kept():
-    block = Block.of(["a"], np.ones(1, np.int64), np.ones((1, 2), np.int64))
-    block.merge(Block.of(["a"], np.ones(1, np.int64), None))
+@pytest.mark.parametrize("first", [True, False])
+def test_sums_that_one_part_did_not_keep_are_not_kept(first):
+    parts = [Block.of(["a"], np.ones(1, np.int64), sums) for sums in (np.ones((1, 2), np.int64), None)]
+    block, other = parts if first else parts[::-1]
+    block.merge(other)
     labels, counts, sums = block.rows()
     assert (labels, counts.tolist(), sums) == (["a"], [2], None)
