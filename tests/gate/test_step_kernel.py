@@ -105,7 +105,7 @@ def test_rows_become_whole_numbers_of_the_given_norm(kind):
     values, units = np.full(rows.shape, 7, np.int16), np.full(len(rows), 7.0)
     step_kernel.snap_rows(rows, 4096.0, values, units)
     whole = [[2458, -3277], [0, 0], [0, 0], [1575, 3781], [0, 0], [4096, 0], [2896, 2896]]
-    assert values.tolist() == whole
+    assert np.array_equal(values, whole)
     lengths = np.array([5.0, 1.0, np.nan, 13.0, np.nan, kind(1e-30), np.sqrt(2.0) * kind(1e30)])
     np.testing.assert_allclose(units, lengths / 4096, rtol=1e-14)
     tiny = np.array([[1e-300, 0.0]])
