@@ -75,3 +75,18 @@ def test_more_than_half_a_point_is_listed_the_same_method_first():
         ("Cosine Classifier, 50.6", "0.6", "not known"),
         ("PEFT Ensemble, 60.0", "10.0", "another method; choose PEFT Ensemble there"),
     ]
+
+
+def test_a_reason_that_is_known_is_named_and_told_below():
+    made = [
+        done(Run(data="digits", learner=learner, labels=labels, tasks=5), accuracy)
+        for learner, accuracy in (("cosine", 0.5), ("cosine-paper", 0.7))
+        for labels in ("base", "oracle")
+    ]
+    table = behind_table(by_digest(made))
+    assert {row[3]: row[8] for row in table.rows} == {
+        "Base Dataset": "centre from few labels",
+        "Label Oracle (reads the data)": "not known",  # it takes no centre off
+    }
+    assert table.notes[0].startswith("Centre from few labels: ")
+    assert behind_table({}).notes == ()

@@ -16,6 +16,17 @@ from reticent.lab.bench.typeset import Table
 MARGIN = 0.5  # points of accuracy
 OTHER_METHOD = "another method; choose {} there"
 UNKNOWN = "not known"
+# What was found out: by data set and learner of ours, a name of the reason and what was measured.
+REASONS = {
+    ("digits", "cosine"): (
+        "centre from few labels",
+        "Centre from few labels: before features are scaled to length one, ours takes off what examples of earlier "
+        "tasks have in common; with two digits in a task that is what tells them apart. With no centre before ten "
+        "labels, medians of three seeds are, disjoint, 69.4 and 80.6 % (public, epsilon 1 and 8), 67.3 and 81.4 % "
+        "(released), and of 26 cells of digits two are behind by more than half a point (released, disjoint, epsilon "
+        "1: 1.8; released, ratio 25, epsilon 8: 0.6).",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -42,10 +53,17 @@ class Pair:
         return self.paper - self.ours
 
     @property
+    def is_same_method(self) -> bool:
+        """Whether both are of one family, such as Cosine."""
+        return catalogue.entry(self.cell.learner).family == catalogue.entry(self.theirs).family
+
+    @property
     def reason(self) -> str:
         """Why, where that is known."""
-        mine, their = catalogue.entry(self.cell.learner), catalogue.entry(self.theirs)
-        return OTHER_METHOD.format(their.title) if mine.family != their.family else UNKNOWN
+        if not self.is_same_method:
+            return OTHER_METHOD.format(catalogue.entry(self.theirs).title)
+        reads_labels = self.cell.labels == "oracle"  # has no centre
+        return UNKNOWN if reads_labels else REASONS.get((self.cell.data, self.cell.learner), (UNKNOWN,))[0]
 
 
 def pairs(results: Results) -> list[Pair]:
@@ -81,8 +99,8 @@ def _pairs(found: Mapping[Run, Mapping[float | None, Sequence[float]]]) -> Itera
 def behind_table(results: Results) -> Table:
     """Returns the pairs in which ours is behind by more than half a point, the same method first, worst first."""
     made = pairs(results)
-    worse = sorted((pair for pair in made if pair.points > MARGIN), key=lambda p: (p.reason != UNKNOWN, -p.points))
-    same = sum(pair.reason == UNKNOWN for pair in worse)
+    worse = sorted((pair for pair in made if pair.points > MARGIN), key=lambda p: (not p.is_same_method, -p.points))
+    same = sum(pair.is_same_method for pair in worse)
     caption = (
         f"{len(made)} pairs of one of our methods and one of the paper's on the same data, stream, labels and budget; "
         f"medians over seeds. Ours is behind by more than half a point in {len(worse)} of them, in {same} of these "
@@ -103,7 +121,9 @@ def behind_table(results: Results) -> Table:
         for pair in worse
     )
     columns = ("data", "stream", "epsilon", "labels", "ours", "the paper's", "points", "seeds", "reason")
-    return Table("Where ours is behind the paper's method", caption, columns, rows)
+    seen = {pair.reason for pair in worse}
+    notes = tuple(said for name, said in REASONS.values() if name in seen)
+    return Table("Where ours is behind the paper's method", caption, columns, rows, notes)
 
 
 def _stream(run: Run) -> str:
