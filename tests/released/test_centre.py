@@ -10,6 +10,7 @@ from reticent.released.centre import centre_of, centred, next_centre
 from reticent.released.release import Release
 
 WIDTH = 64
+NAMES = [f"label {letter}" for letter in "abcdefghijkl"]
 
 
 def release(sums: np.ndarray, noise: float, centre: np.ndarray | None = None) -> Release:
@@ -77,12 +78,12 @@ def test_models_store_and_use_their_centre():
     """The second task has one; predictions are seen from it; the paper's learner never has any."""
     draw = np.random.default_rng()
     mean = np.eye(WIDTH)[0] / 2
-    x = examples(draw, mean, 4)
-    labels = np.repeat(["a", "b", "c", "d"], 200)
+    x = examples(draw, mean, len(NAMES))
+    labels = np.repeat(NAMES, 200)
     flat = x.reshape(-1, WIDTH)
     for learner, has in ((rt.Cosine(), True), (rt.Cosine.paper(), False)):
         model = rt.ContinualClassifier(
-            labels=rt.PublicLabels(["a", "b", "c", "d"]), learner=learner, budget=rt.Budget(epsilon=8.0, delta=1e-5)
+            labels=rt.PublicLabels(NAMES), learner=learner, budget=rt.Budget(epsilon=8.0, delta=1e-5)
         )
         for month in ("march", "april"):
             model.learn_task(flat, labels, name=month)
@@ -99,3 +100,18 @@ def test_old_settings_do_not_centre(learner):
     assert rt.Cosine.from_json(stored) == learner
     del stored["centre"]
     assert not rt.Cosine.from_json(stored).centre
+
+
+def test_few_labels_have_no_centre():
+    """The mean of two classes is what tells them from others to come: it is not taken off."""
+    draw = np.random.default_rng()
+    x = examples(draw, np.eye(WIDTH)[0] / 2, len(NAMES))
+    few = 3
+    model = rt.ContinualClassifier(labels=rt.PublicLabels(NAMES), budget=rt.Budget(epsilon=8.0, delta=1e-5))
+    for start in range(0, len(NAMES), few):
+        mine = slice(start, start + few)
+        model.learn_task(x[mine].reshape(-1, WIDTH), np.repeat(NAMES[mine], 200), name=f"from {start}")
+    centres = [centre_of(release, WIDTH) for release in model.releases]
+    assert [centre.any() for centre in centres] == [False, False, False, False]  # 3, 6 and 9 labels before each
+    model.learn_task(x[:few].reshape(-1, WIDTH), np.repeat(NAMES[:few], 200), name="again")
+    assert centre_of(model.releases[-1], WIDTH).any()  # twelve

@@ -38,16 +38,16 @@ def test_mirrors_leave_what_is_no_number_alone():
     assert mirrored(rows, np.array([1.0, 0.0])).tobytes() == rows.tobytes()  # in its place already
 
 
-def stream(learner: Cosine, space: int, tasks: int = 8) -> tuple[ContinualClassifier, Floats, Floats]:
+def stream(learner: Cosine, space: int, tasks: int = 8, strong: int = 5) -> tuple[ContinualClassifier, Floats, Floats]:
     """Strong classes with a common part at first, and a thin one in every task, of 25 examples."""
     draw, width = np.random.default_rng(2), 200
     common = unit(draw.standard_normal(width))
-    own = unit(draw.standard_normal((6, width)))
+    own = unit(draw.standard_normal((strong + 1, width)))
     model = ContinualClassifier(
         labels=PublicLabels(range(space)), learner=learner, budget=BUDGET, noise=NoiseSource.seeded(3)
     )
     for t in range(tasks):
-        labels = np.repeat(np.arange(6), [25, *([300] * 5 if t == 0 else [0] * 5)])
+        labels = np.repeat(np.arange(strong + 1), [25, *([300] * strong if t == 0 else [0] * strong)])
         x = 0.6 * common + 0.3 * own[labels] + 0.7 * unit(draw.standard_normal((len(labels), width)))
         model.learn_task(x.astype(np.float32), labels.tolist(), name=f"task {t}")
     return model, common, own
@@ -80,7 +80,7 @@ def test_sums_are_mirrored_back():
 
 
 def test_small_spaces_have_a_centre_and_large_ones_none():
-    small, *_ = stream(Cosine(), 1_000, tasks=2)
-    large, *_ = stream(Cosine(), 3_000, tasks=2)
+    small, *_ = stream(Cosine(), 1_000, tasks=2, strong=12)
+    large, *_ = stream(Cosine(), 3_000, tasks=2, strong=12)
     assert small.releases[1].parameters["centre"].any()
     assert "centre" not in large.releases[1].parameters

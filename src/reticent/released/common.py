@@ -27,7 +27,8 @@ def common_direction(releases: Sequence[Release], width: int) -> Direction | Non
         >>> common_direction([], 3) is None
         True
     """
-    centre = next_centre(releases, np.zeros((0, width)), width).astype(np.float64)  # zeros while there is none
+    found = next_centre(releases, np.zeros((0, width)), width, fewest=1)  # zeros while there is none
+    centre = found.astype(np.float64)
     length = float(np.sqrt(np.add.reduce(centre * centre)))
     return centre / length if length > 0 else None
 
