@@ -521,8 +521,11 @@ def _benched(_: Any, folder: Path, told: Told | None, drawn: int) -> Wrong:
     wrong = [] if first in found else ["lost a result"]
     if told is not None and told["done"] and second not in found:
         wrong.append("a run was told to be done, and is not there")
-    kept = {key: (folder / "runs" / f"{key}.json").read_bytes() for key in found}
+    done = [key for key, result in found.items() if result["status"] == "done"]  # one that failed is run again
+    kept = {key: (folder / "runs" / f"{key}.json").read_bytes() for key in done}
     _bench(_BENCH, folder)
+    later = Folder(folder).results()
+    wrong += [f"{key} is not done" for key in (first, second) if later.get(key, {}).get("status") != "done"]
     wrong += [f"{key} was run again" for key in kept if (folder / "runs" / f"{key}.json").read_bytes() != kept[key]]
     wrong += [] if {first, second} <= set(Folder(folder).results()) else ["does not resume"]
     left = [file for file in folder.rglob("*") if file.name.startswith(".")]
