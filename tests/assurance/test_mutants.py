@@ -146,6 +146,14 @@ def test_a_file_that_has_changed_since_is_said_so(tmp_path, monkeypatch):
     assert part.rows[0][-1] == "the file has changed since"
 
 
+def test_mutants_that_were_not_tried_count_as_survivors(tmp_path, monkeypatch):
+    assert measured(tmp_path, monkeypatch, 0, 0, 0).passed
+    stored = json.loads(mutants.SUMMARY.read_text())
+    stored["files"]["example.py"] |= {"tried": 37, "killed": 37}  # of forty
+    mutants.SUMMARY.write_text(json.dumps(stored))
+    assert not mutants.measure().passed
+
+
 def test_without_a_store_the_table_tells_what_was_tried(tmp_path):
     module = Module("example.py", "def f(x):\n    return x < 7")
     first, second, *others = (mutant.key for mutant in module.mutants)
