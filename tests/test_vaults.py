@@ -135,8 +135,9 @@ def test_a_label_declared_public_while_pending_drops_what_it_had(place):
 
 def test_tasks_of_an_epoch_have_centres_of_their_own(place):
     """Rows add up tasks that were seen from several centres; the estimator knows, and predictions are right."""
-    model = model_in(place, budget=rt.Budget(epsilon=8.0, delta=1e-5))
-    x, y = X.repeat(30, axis=0) + 1, np.repeat(Y, 30)
+    labels = [f"label {i}" for i in range(10)]  # of fewer no centre is taken off
+    model = model_in(place, labels=rt.PublicLabels(labels), budget=rt.Budget(epsilon=8.0, delta=1e-5))
+    x, y = np.eye(10, 12).repeat(90, axis=0) + 0.5, np.repeat(labels, 90)
     for name in ("march", "april", "may"):
         model.learn_task(x, y, name=name)
     march, april, may = (release.parameters["centre"].astype(np.float64) for release in model.releases)

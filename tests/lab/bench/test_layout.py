@@ -38,7 +38,7 @@ def test_the_papers_numbers_stand_in_their_row_and_column(name, metric, row, col
 def test_every_table_that_names_the_paper_shows_numbers_of_it(name):
     (first, *_) = tables.tables(spec(name), {})
     printed = [row for row in first.rows if any(entry.startswith("paper, ") for entry in row)]
-    assert len(printed) >= 2
+    assert len(printed) >= (1 if name == "paper-orders" else 2)  # that one is a row of its table
     assert all(len(row) == len(first.columns) for row in first.rows)
 
 

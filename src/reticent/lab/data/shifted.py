@@ -26,7 +26,7 @@ def digits() -> Data:
 
     Example:
         >>> data = digits()
-        >>> data.inputs.shape, data.inputs.max(), sorted(set(data.labels.tolist()))[:2]
+        >>> data.inputs.shape, int(data.inputs.max()), sorted(set(data.labels.tolist()))[:2]
         ((1797, 8, 8, 3), 255, ['digit 0', 'digit 1'])
     """
     from sklearn.datasets import load_digits
