@@ -68,7 +68,9 @@ def test_what_cannot_be_compiled_is_not_paid_for(module, event, monkeypatch):
 def test_sums_need_no_loops_of_training(monkeypatch):
     monkeypatch.delattr(reticent.gate, "step_kernel", raising=False)
     monkeypatch.setitem(sys.modules, "reticent.gate.step_kernel", None)
-    Gate(Ledger.create(None, Budget(epsilon=2.0, delta=1e-5))).spend(SUM, task="march")
+    ledger = Ledger.create(None, Budget(epsilon=2.0, delta=1e-5))
+    Gate(ledger).spend(SUM, task="march")
+    assert len(ledger.statement().spends) == 1
 
 
 def test_tables_that_cannot_be_made_are_not_paid_for(monkeypatch):
