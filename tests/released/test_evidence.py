@@ -271,6 +271,17 @@ def test_without_silence_empty_labels_win(monkeypatch):
     assert silenced > accuracy(heard, mu[:LABELS], np.random.default_rng(seed))
 
 
+@pytest.mark.parametrize(
+    ("constant", "silent_in_small", "silent_in_large"),
+    [("_SILENT", False, True), ("_SILENT_IN_LARGE_SPACES", True, False)],
+)
+def test_small_and_large_spaces_have_a_limit_of_their_own(monkeypatch, constant, silent_in_small, silent_in_large):
+    blocks, _ = with_empty_labels(np.random.default_rng(), 10, 400, size=800.0)
+    monkeypatch.setattr(evidence, constant, 0.0)
+    assert evidence._Estimate(blocks).silent.any() == silent_in_small
+    assert evidence._Estimate(replace(blocks, space=100_000)).silent.any() == silent_in_large
+
+
 def test_labels_are_heard_where_evidence_could_not_tell():
     """All thin: they look like noise, as the empty ones do, and are still better than nothing."""
     blocks, _ = with_empty_labels(np.random.default_rng(), 10, 200, size=15.0)

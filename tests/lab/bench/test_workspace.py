@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -44,6 +45,19 @@ def test_damaged_settings_are_tuned_again(tmp_path, monkeypatch):
     file.write_text(file.read_text()[:-10])
     assert place.tuned(a_run(learner="peft-paper"), learner, [], np.array([])) == learner
     assert len(tuned) == 2
+
+
+def test_settings_that_other_code_tuned_are_not_taken_over(tmp_path, monkeypatch):
+    found = iter((0.5, 2.0))
+
+    def tune(learner: PeftEnsemble, *arguments: object, **others: object) -> PeftEnsemble:
+        return replace(learner, clip_norm=next(found))
+
+    monkeypatch.setattr(workspace, "tune_uncounted", tune)
+    place, learner = Workspace(tmp_path, tmp_path), PeftEnsemble(task_size=10)
+    for digest, clip_norm in (("before", 0.5), ("now", 2.0), ("before", 0.5)):
+        monkeypatch.setattr(workspace, "code", lambda digest=digest: digest)
+        assert place.tuned(a_run(learner="peft-paper"), learner, [], np.array([])).clip_norm == clip_norm
 
 
 @pytest.mark.parametrize("kept", [0, 40, 2_000], ids=["nothing", "half a heading", "some rows"])

@@ -17,6 +17,7 @@ from reticent import encoders, errors
 from reticent.encoders import Speed
 from reticent.encoders.batches import Items
 from reticent.encoders.encoder import Backend, Encoder
+from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.run import FILM, Run
 from reticent.lab.data import datasets
 from reticent.lab.data.datasets import Data
@@ -87,9 +88,10 @@ class Workspace:
     def tuned(self, run: Run, learner: PeftEnsemble, inputs: Any, labels: Strings) -> PeftEnsemble:
         """Returns the paper's learner with settings tuned once for each budget and seed, as the paper has.
 
-        Label policies, blurry ratios and baselines share them: they are tuned on one task of a disjoint stream.
+        Label policies, blurry ratios and baselines share them: they are tuned on one task of a disjoint stream. Settings
+        that other code found are not taken over.
         """
-        key = [run.data, run.epsilon, run.persons, run.seed, run.adapter, run.tasks]
+        key = [code(), run.data, run.epsilon, run.persons, run.seed, run.adapter, run.tasks]
         clip_norms = CLIP_NORMS
         if run.epsilon is None:  # the learner has no noise and clips nothing: nor do its trials
             clip_norms = (learner.clip_norm or 1.0,) * 2
