@@ -28,7 +28,7 @@ def test_every_packaged_spec_says_what_it_runs(name):
 def test_everything_offline_needs_no_network():
     assert set(specs.OFFLINE) < set(specs.names())
     data = {run.data for name in specs.OFFLINE for run in spec(name).runs}
-    texts = {"clinc150", "clinc150-banking", "icd10cm", "icd10cm-blocks"}
+    texts = {"clinc150", "clinc150-banking", "icd10cm", "icd10cm-blocks", "phenotypes"}
     assert data == {*texts, "cifar100-features", "digits", "cifar100-images", "digits-and-cifar100"}
 
 

@@ -9,9 +9,9 @@ from reticent.lab.bench.run import FILM, TASKS, Result, Results, Run
 
 Key = tuple[Any, ...]
 
-_DATA_FACTORS = {"cifar100-features": 3.0, "icd10cm": 1.5, "clinc150-banking": 0.2, "digits": 0.2}
+_DATA_FACTORS = {"cifar100-features": 3.0, "icd10cm": 1.5, "clinc150-banking": 0.2, "phenotypes": 0.5, "digits": 0.2}
 _MANY = 40.0  # times as long: noise takes most of it, which grows with the features
-_OF_COSINE = {"cifar100-features": 1.6, "icd10cm": 1.2, "digits": 0.3}
+_OF_COSINE = {"cifar100-features": 1.6, "icd10cm": 1.2, "phenotypes": 0.6, "digits": 0.3}
 WITHOUT_DATA = {"attack": 20.0, "drop": 1.0}  # of experiments that have no runs
 
 

@@ -88,8 +88,8 @@ class Workspace:
     def tuned(self, run: Run, learner: PeftEnsemble, inputs: Any, labels: Strings) -> PeftEnsemble:
         """Returns the paper's learner with settings tuned once for each budget and seed, as the paper has.
 
-        Label policies, blurry ratios and baselines share them: they are tuned on one task of a disjoint stream. Settings
-        that other code found are not taken over.
+        Label policies, blurry ratios and baselines share them: they are tuned on one task of a disjoint stream.
+        Settings that other code found are not taken over.
         """
         key = [code(), run.data, run.epsilon, run.persons, run.seed, run.adapter, run.tasks]
         clip_norms = CLIP_NORMS

@@ -101,8 +101,9 @@ CLINC150, CIFAR100, ICD10CM, ICD10CM_BLOCKS = "clinc150", "cifar100-features", "
 CLINC150_BANKING = "clinc150-banking"  # a fifth of it
 SPLIT_CIFAR100, SPLIT_IMAGENET_R, FIVE_DATASETS = "split-cifar100", "split-imagenet-r", "five-datasets"
 DIGITS, CIFAR100_IMAGES, DIGITS_AND_CIFAR100 = "digits", "cifar100-images", "digits-and-cifar100"
+PHENOTYPES = "phenotypes"
 NAMES = (
-    *(CLINC150, CIFAR100, ICD10CM, ICD10CM_BLOCKS, CLINC150_BANKING),
+    *(CLINC150, CIFAR100, ICD10CM, ICD10CM_BLOCKS, CLINC150_BANKING, PHENOTYPES),
     *(DIGITS, CIFAR100_IMAGES, DIGITS_AND_CIFAR100),
     *(SPLIT_CIFAR100, SPLIT_IMAGENET_R, FIVE_DATASETS),
 )
@@ -129,7 +130,7 @@ def load(name: str, folder: Path, *, text: str | None = None, label: str | None 
 
     Args:
         name: One of `NAMES`, the path of a CSV file, or "module:object": a `Data`, or what returns one.
-        folder: Where the files of named data sets lie; `icd10cm` and `digits` need none.
+        folder: Where the files of named data sets lie; `icd10cm`, `phenotypes` and `digits` need none.
         text: Column of a CSV file.
         label: Column of a CSV file.
 
@@ -137,7 +138,7 @@ def load(name: str, folder: Path, *, text: str | None = None, label: str | None 
         >>> load("mnist-1d", Path("."))
         Traceback (most recent call last):
         reticent.lab.data.datasets.MissingData: No data set is called mnist-1d. There are clinc150, cifar100-features, \
-icd10cm, icd10cm-blocks, clinc150-banking, digits, cifar100-images, digits-and-cifar100, split-cifar100, \
+icd10cm, icd10cm-blocks, clinc150-banking, phenotypes, digits, cifar100-images, digits-and-cifar100, split-cifar100, \
 split-imagenet-r, five-datasets, a path that ends in .csv, or module:object.
     """
     check(name, folder)
@@ -154,9 +155,10 @@ split-imagenet-r, five-datasets, a path that ends in .csv, or module:object.
         return _cifar100(folder)
     if name in (ICD10CM, ICD10CM_BLOCKS):
         return _icd10cm() if name == ICD10CM else _icd10cm_blocks()
-    from reticent.lab.data import image_sets, shifted
+    from reticent.lab.data import image_sets, phenotypes, shifted
 
     return {
+        PHENOTYPES: lambda folder: phenotypes.phenotypes(),
         DIGITS: lambda folder: shifted.digits(),
         CIFAR100_IMAGES: lambda folder: shifted.cifar100_images(folder / _IMAGES),
         DIGITS_AND_CIFAR100: lambda folder: shifted.digits_and_cifar100(folder / _IMAGES),
