@@ -54,6 +54,15 @@ def test_a_long_line_is_marked_at_equal_distances():
     assert len(svg.Series(name="no line", points=points, joined=False).marked) == 1000
 
 
+def test_no_line_goes_through_a_place_that_was_not_measured():
+    def of(apart: int) -> str:
+        points = [svg.Point(x=x, y=50, apart=i == apart) for i, x in enumerate((1, 3, 5, 7))]
+        (found,) = re.findall(r'class="line"[^>]*d="([^"]*)"', svg.drawing(plot(line(0, points=points))))
+        return str(found)
+
+    assert [(of(apart).count("M"), of(apart).count("L")) for apart in (0, 1, 2)] == [(1, 3), (1, 2), (2, 2)]
+
+
 def test_bars_stand_beside_each_other_and_bounds_stay_in_place():
     limits = [svg.Point(x=5, y=50, low=40, high=60)]
     series = [line(0, points=limits), line(1, points=limits), line(6, points=[svg.Point(x=5, y=70)])]

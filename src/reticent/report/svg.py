@@ -1,6 +1,7 @@
 """Line plots as inline SVG: small, coloured by the page's style, each value readable under the pointer."""
 
 import html
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -30,7 +31,10 @@ _DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "4 2 1 2", "1 2")
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One value with its limits; place and value in words are what the pointer and the table say."""
+    """One value with its limits; place and value in words are what the pointer and the table say.
+
+    `apart` says that no line joins it to the point before: a place between them was not measured.
+    """
 
     x: float
     y: float
@@ -38,6 +42,7 @@ class Point:
     high: float | None = None
     at: str = ""
     value: str = ""
+    apart: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +206,9 @@ def _series(plot: Plot, series: Series, shift: float) -> str:
     if series.guide:
         parts.append(f'<path class="guide" d="{_path(plot, series.guide)}"/>')
     if series.joined and len(points) > 1:
-        line = _path(plot, [(p.x, p.y) for p in points], shift)
+        starts = [0, *(i for i, p in enumerate(points) if p.apart and i), len(points)]
+        pieces = [points[start:end] for start, end in itertools.pairwise(starts)]
+        line = "".join(_path(plot, [(p.x, p.y) for p in piece], shift) for piece in pieces if len(piece) > 1)
         parts.append(f'<path class="line"{plot.dash(series)} d="{line}"/>')
     if series.best is not None:
         parts.append(f'<circle class="best" transform="{_at(plot, points[series.best], shift)}" r="8.5"/>')

@@ -124,7 +124,7 @@ def test_the_list_counts_what_is_done_and_failed(folder):
     again = {entry["name"]: entry for entry in pages.listing(folder.path)}
     assert again["drop"]["done"] == 1
     assert entries["labels"]["seconds_left"] > 0
-    assert entries["labels"]["data"] == "clinc150, cifar100-features, icd10cm, digits"
+    assert entries["labels"]["data"] == "clinc150, cifar100-features, icd10cm, digits, phenotypes"
 
 
 def test_the_list_needs_no_folder(tmp_path):

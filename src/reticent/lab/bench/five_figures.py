@@ -113,7 +113,12 @@ def _by_share(results: Results) -> list[svg.Plot]:
 def _plot(data: str, lines: Mapping[str, Sequence[tuple[float, str, float | None]]], x: axes.Axis) -> list[svg.Plot]:
     series = []
     for style, (name, values) in enumerate(lines.items()):
-        points = [svg.Point(x=at, y=y, at=said, value=f"{y:.1f}") for at, said, y in values if y is not None]
+        before = (None, *(y for _, _, y in values))
+        points = [
+            svg.Point(x=at, y=y, at=said, value=f"{y:.1f}", apart=last is None)
+            for (at, said, y), last in zip(values, before, strict=False)
+            if y is not None
+        ]
         if points:
             series.append(svg.Series(name=name, style=style, points=points))
     if not any(len(line.points) > 1 for line in series):
