@@ -79,14 +79,27 @@ def test_more_than_half_a_point_is_listed_the_same_method_first():
 
 def test_a_reason_that_is_known_is_named_and_told_below():
     made = [
-        done(Run(data="digits", learner=learner, labels=labels, tasks=5), accuracy)
-        for learner, accuracy in (("cosine", 0.5), ("cosine-paper", 0.7))
-        for labels in ("base", "oracle")
+        done(Run(data=data, learner=learner, tasks=5), accuracy)
+        for learner, accuracy in (("peft", 0.5), ("peft-paper", 0.7))
+        for data in ("digits", "clinc150")
     ]
     table = behind_table(by_digest(made))
-    assert {row[3]: row[8] for row in table.rows} == {
-        "Base Dataset": "centre from few labels",
-        "Label Oracle (reads the data)": "not known",  # it takes no centre off
-    }
-    assert table.notes[0].startswith("Centre from few labels: ")
+    assert {row[0]: row[8] for row in table.rows} == {"digits": "two labels in a task", "clinc150": "not known"}
+    assert table.notes[0].startswith("Two labels in a task: ")
     assert behind_table({}).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("paper", "reason"),
+    [
+        ((0.50, 0.52, 0.57), "by chance, as far as 3 seeds tell"),
+        ((0.52, 0.53, 0.52), "not known"),
+        ((0.6,), "not known"),
+    ],
+    ids=["far apart", "close together", "one seed"],
+)
+def test_differences_that_seeds_do_not_tell_from_chance_say_so(paper, reason):
+    mine = [done(Run(data="clinc150", learner="cosine", seed=seed), 0.5) for seed in range(len(paper))]
+    theirs = [done(Run(data="clinc150", learner="cosine-paper", seed=s), value) for s, value in enumerate(paper)]
+    (row,) = behind_table(by_digest([*mine, *theirs])).rows
+    assert row[8] == reason
