@@ -23,6 +23,19 @@ def test_image_encoders_read_no_names(lite0):
 
 
 @needs_lite0
+def test_the_public_probe_of_images_is_not_an_all_zero_image(lite0):
+    """Nor is it plain, or of one colour, before or after it is prepared: that would hide what depends on values."""
+    probe = lite0.backend.probe
+    (item,) = lite0.prepare([probe])
+    assert item is not None
+    for colours in (np.moveaxis(probe, 2, 0), item[0]):
+        assert len(colours) == 3
+        assert all(len(np.unique(colour)) >= 200 for colour in colours)
+        assert all((one != other).mean() > 0.9 for one, other in itertools.combinations(colours, 2))
+        assert all((np.ptp(colour, axis=axis) > 0).all() for colour in colours for axis in (0, 1))
+
+
+@needs_lite0
 def test_images_depend_on_themselves_alone(lite0):
     assert_depends_on_the_example_alone(lite0, pictures(18), alone=1, sizes=(3,))
 
