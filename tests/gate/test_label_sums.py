@@ -97,3 +97,8 @@ def test_entries_without_rows_and_entries_that_are_no_labels_are_not_counted():
     """A file may list labels that none of its rows has: they are not in the data."""
     column = Coded(np.array([0, 2, 0, -1, 3]), ["a", "in no row", "b", object()])
     assert label_sums.count_by_label(column) == {"a": 2, "b": 1}
+
+
+def test_the_last_entry_may_be_in_no_row():
+    assert label_sums.count_by_label(Coded(np.array([0, 0]), ["a", "in no row"])) == {"a": 2}
+    assert label_sums.count_by_label(Coded(np.array([-1]), ["in no row"])) == {}

@@ -193,3 +193,69 @@ def test_sums_that_one_part_did_not_keep_are_not_kept(first):
     block.merge(other)
     labels, counts, sums = block.rows()
     assert (labels, counts.tolist(), sums) == (["a"], [2], None)
+
+
+def test_places_of_found_labels_are_whole_numbers_also_of_none():
+    rows, sums = PartialSums(KNOWN).found(WIDTH)
+    assert (rows.shape, rows.dtype, sums.shape) == ((0,), np.dtype(np.int64), (0, WIDTH))
+
+
+def test_room_for_one_label_keeps_the_sum_of_one():
+    part = PartialSums(LabelSpace(()), unknown=0.19, vectors=1)
+    part.add(np.eye(2)[:1], Coded.of(["a"]))
+    assert part.result(2, again).vectors[np.array([0])].tolist() == [[int(0.9 * 2**20), 0]]
+
+
+def test_features_without_columns_are_counted():
+    part = PartialSums(LabelSpace(("a",)), unknown=0.19)
+    part.add(np.zeros((3, 0)), Coded.of(["a", "b", "b"]))
+    assert [block.rows()[1].tolist() for block in part.blocks] == [[1], [2]]
+
+
+@pytest.mark.parametrize("cells", [1, 2, 5])
+def test_a_second_look_at_fewer_cells_than_columns_takes_one_row_at_a_time(cells, monkeypatch):
+    monkeypatch.setattr("reticent.gate.label_sums._CELLS_AT_ONCE", cells)
+    part = PartialSums(LabelSpace(("a",)))
+    part.add(np.array([[1e-150, 0.0], [0.0, -1e150], [0.0, 0.0]]), Coded.of(["a"] * 3))
+    assert part.known(2).tolist() == [[2**20, -(2**20)]]
+    assert part.blocks[0].rows()[1].tolist() == [3]
+
+
+def test_plain_entries_are_looked_up_once_and_others_each_time():
+    asked: list[object] = []
+
+    def name(entry: object) -> Label:
+        asked.append(entry)
+        return "a"
+
+    part = PartialSums(LabelSpace(("a",)), name=name)
+    for labels in (["x", 5], [5, "x", 7], [2.5, True], [2.5, True]):
+        part.add(np.ones((len(labels), 1)), Coded.of(labels))
+    assert asked == ["x", 5, 7, 2.5, True, 2.5, True]
+    assert part.blocks[0].rows()[1].tolist() == [9]
+
+
+def test_no_label_has_no_sums_beside_labels_that_have_some():
+    part = PartialSums(LabelSpace(("a", "b")))
+    part.add(np.array([[np.nan, 1.0]]), Coded.of(["a"]))
+    rows, sums = part.found(2)
+    assert (rows.tolist(), sums.shape) == ([], (0, 2))
+    assert Block.of(["a"], np.ones(1, np.int64), np.ones((1, 2), np.int64)).sums([], 2).shape == (0, 2)
+
+
+@pytest.mark.parametrize("vectors", [0, 9])
+def test_the_loop_has_room_for_what_it_adds(vectors, monkeypatch):
+    """It does not check where it writes: sums and counts must be there also where nobody reads them."""
+    loop, rooms = kernel.add_unit_rows, []
+
+    def checked(*arrays):
+        recent, sums, counts, features, _, targets, *_ = arrays
+        rooms.append(min(len(recent), len(sums), len(counts)) - targets.max())
+        assert recent.shape[1] == sums.shape[1] == features.shape[1]
+        loop(*arrays)
+
+    monkeypatch.setattr(kernel, "add_unit_rows", checked)
+    part = PartialSums(LabelSpace(("known",)), unknown=0.19, vectors=vectors)
+    part.add(np.ones((4, 3)), Coded.of(["a", "known", "b", "c"]))
+    assert len(rooms) == 2
+    assert min(rooms) >= 1
