@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from numba import types
 
-from reticent.gate import kernel
+from reticent.gate import kernel, step_kernel
 from reticent.gate.label_sums import sum_by_label
 from reticent.gate.noise import normal
 from reticent.labels import LabelSpace
@@ -58,3 +59,14 @@ def test_features_that_may_not_be_written_to_are_read(dtype):
     found = sum_by_label(features, ["a", "b", "a", "b"], known=known, count_weight=0.0).known
     assert found.tolist() == expected.tolist()
     assert np.abs(found).sum() > 0
+
+
+@pytest.mark.parametrize("module", [kernel, step_kernel, normal])
+def test_loops_take_arrays_that_lie_whole_in_memory_alone(module):
+    """Also those that they write to: what a loop adds up first may hang on the layout."""
+    signatures = [known for loop in vars(module).values() for known in getattr(loop, "nopython_signatures", ())]
+    arrays = [kind for known in signatures for kind in known.args if isinstance(kind, types.Array)]
+    assert len(arrays) >= 5
+    assert {array.layout for array in arrays} == {"C"}
+    named = (kernel.WORDS, kernel.FLAGS, step_kernel._NUMBERS, step_kernel._TABLE)
+    assert {array.layout for array in named} == {"C"}

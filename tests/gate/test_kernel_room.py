@@ -28,6 +28,14 @@ def test_rows_without_a_length_are_left_out_and_the_others_added():
     assert found == [[6 - 8, 8 + 6]]
 
 
+def test_rows_of_extreme_length_wait_for_a_second_look():
+    """At the edges themselves, and to the bit: squares above 1e-200 and below 1e200 are added at once."""
+    for edge, inside in ((1e-100, 1e-100 * (1 + 1e-15)), (1e100, 1e100 * (1 - 1e-15))):
+        assert edge * edge in (1e-200, 1e200)
+        assert added([[edge], [inside]], 10.0, 100.0)[1] == [False, True]
+    assert added([[1.2e100], [0.9e100]], 10.0, 100.0)[1] == [False, True]
+
+
 def test_steps_are_cut_towards_zero():
     found, kept = added([[1.0, -1.0]], 10.0, 98.0)  # 7.07 each: 7 and -7, of squared length 98
     assert (found, kept) == ([[7, -7]], [True])

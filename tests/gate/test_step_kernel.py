@@ -84,6 +84,33 @@ def test_errors_do_not_depend_on_what_all_logits_have_in_common():
         np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
+def test_the_largest_logit_is_taken_off_to_the_last_bit():
+    """Next to 1e300 the last bit is 1e284: one bit off, and no class or every class would be the largest."""
+    first = -1e300
+    second = math.nextafter(first, 0.0)
+    third = math.nextafter(second, 0.0)
+    beside = ((first, second), (second, third), (-third, -second), (-second, -first))
+    for low, high in (*beside, (first, 0.0), (0.0, -first)):
+        for bias in ([low, high], [high, low]):
+            found = errors_of([[0, 0]], [1.0], [bias.index(high)], bias)
+            np.testing.assert_allclose(found, [[0.0, 0.0]], atol=1e-300)
+
+
+def test_numbers_of_the_exponential_fit_together():
+    with precision.bits(120) as mp:
+        high, low = step_kernel._LOG2_HIGH, step_kernel._LOG2_LOW
+        assert abs(mp.mpf(high) + mp.mpf(low) - mp.log(2)) < 2.0**-80
+        assert abs(step_kernel._PER_LOG2 * mp.log(2) - 1) < 2.0**-53
+    assert (high * 2.0**32).is_integer()  # so that whole numbers times it are exact
+    whole = step_kernel._WHOLE
+    assert math.ulp(whole) == math.ulp(whole - 2**20) == math.ulp(whole + 2**20) == 1.0
+    assert np.float64(whole).view(np.int64) % 2**12 == 0
+    assert np.float64(math.exp(step_kernel._BELOW)) > 2.0**-1022
+    assert np.iinfo(np.int64).max == step_kernel._MAGNITUDE
+    assert 0 < math.ldexp(1.0, -step_kernel._LEAST_EXPONENT) < math.inf
+    assert step_kernel._IN_ANY_ORDER == ("reassoc",)  # and nothing about what is not finite
+
+
 def test_rows_at_the_edge_of_a_rule_are_scaled_alike():
     """A row is scaled first where its squares are extreme: a power of two more or less changes its unit alone."""
     row = np.array([[3.0, -5.0, 0.7]])
@@ -153,6 +180,14 @@ def test_scales_that_forget_a_parameter_are_noticed():
     norms = [[0.9, 2.0], [0.9, 0.1]]
     assert not exceeds(clipped_by(step_kernel.clipping_scales, norms, 1.0), norms, 1.0)
     assert exceeds(clipped_by(forgetful, norms, 1.0), norms, 1.0)
+
+
+@pytest.mark.parametrize(("norm", "scale"), [(1.4, 1.0), (1.5, 1.0), (1.6, 0.0), (9.0, 0.0)])
+def test_what_a_factor_leaves_too_long_is_not_used(norm, scale):
+    """The second look by itself: a rounding of -1 asks for twice the clipping norm, and 1.5 of it are let through."""
+    found = np.empty(1)
+    step_kernel.clipping_scales(np.array([[norm]]), 1.0, -1.0, found)
+    assert found.tolist() == [scale]
 
 
 def factors_of(errors, on_weight, on_bias, squares) -> tuple[np.ndarray, np.ndarray]:
