@@ -206,6 +206,12 @@ def test_room_for_one_label_keeps_the_sum_of_one():
     assert part.result(2, again).vectors[np.array([0])].tolist() == [[int(0.9 * 2**20), 0]]
 
 
+def test_sums_of_unknown_labels_are_not_kept_unless_they_are_asked_for():
+    part = PartialSums(LabelSpace(()), unknown=0.19)
+    part.add(np.eye(2)[:1], Coded.of(["a"]))
+    assert [block.keeps for block in part.blocks] == [True, False]
+
+
 def test_features_without_columns_are_counted():
     part = PartialSums(LabelSpace(("a",)), unknown=0.19)
     part.add(np.zeros((3, 0)), Coded.of(["a", "b", "b"]))

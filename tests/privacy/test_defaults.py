@@ -11,6 +11,7 @@ from reticent.privacy import (
     backwards,
     correlation,
     count_weights,
+    events,
     expected,
     memory_plan,
     planning,
@@ -25,6 +26,17 @@ def test_shares_of_a_budget_are_as_documented():
     assert calibration.EXPOSURE_SHARE == 0.1
     assert remembering.GATHERED_SHARE == count_weights._REMEMBERED_SHARE == 0.05
     assert count_weights.WITHOUT_RECORD == 0.1
+
+
+def test_weights_of_counts_are_chosen_from_two_to_sixty_hundredths():
+    assert list(count_weights._CANDIDATES) == [n / 100 for n in range(2, 61)]
+
+
+def test_events_have_limits_beyond_use():
+    assert (events._SMALLEST_NOISE, events._LARGEST_NOISE, events._LARGEST_NOISE_OF_STEPS) == (1e-100, 1e100, 1e6)
+    assert (events.LARGEST_SQUARES, events._LARGEST_THRESHOLD, events._LARGEST_ETA) == (1e150, 1e15, 100.0)
+    assert (events._MOST_STEPS, events._MOST_EPOCHS, events._MOST_DEVIATIONS) == (1_000_000, 1_000_000, 1e6)
+    assert (events._MOST_PARTS, events._MOST_LEVELS) == (1_000, 8)
 
 
 def test_epochs_have_their_default_length_and_their_limits():
