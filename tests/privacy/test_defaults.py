@@ -37,6 +37,12 @@ def test_events_have_limits_beyond_use():
     assert (events.LARGEST_SQUARES, events._LARGEST_THRESHOLD, events._LARGEST_ETA) == (1e150, 1e15, 100.0)
     assert (events._MOST_STEPS, events._MOST_EPOCHS, events._MOST_DEVIATIONS) == (1_000_000, 1_000_000, 1e6)
     assert (events._MOST_PARTS, events._MOST_LEVELS) == (1_000, 8)
+    assert backwards._LEAST == 1e-4
+
+
+def test_a_person_has_one_example_unless_an_event_says_otherwise():
+    kinds = (events.Gaussian, events.JointGaussian, events.LabelSelection, events.DpSgd, events.LabelCounts)
+    assert {kind.examples_per_person for kind in kinds} == {events.Remembered.examples_per_person} == {1}
 
 
 def test_epochs_have_their_default_length_and_their_limits():
@@ -59,6 +65,9 @@ def test_plans_show_the_documented_sizes_and_chances():
 def test_statements_have_a_version_and_show_one_three_and_twelve_tasks():
     assert (statement.FORMAT, statement.VERSION) == ("reticent privacy statement", 2)
     assert statement.ORDERS_SHOWN == (1, 3, 12)
+    assert statement.NOT_PRIVATE == (
+        "NOT PRIVATE: noise was drawn from a seeded source, or something was published without privacy."
+    )
 
 
 @pytest.mark.parametrize(
