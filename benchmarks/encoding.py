@@ -1,39 +1,39 @@
-"""What it costs that features depend on the example alone, and what wins it back: ratios measured in one run.
+"""What it costs that features depend on the example alone, and what wins it back, measured in one run.
 
-    python benchmarks/encoding.py                       # a Markdown table; takes a few minutes
+    python benchmarks/encoding.py                # two Markdown tables; five minutes of processor time
+    python benchmarks/encoding.py one-thread     # the first alone; or: several
 
-Texts are public: descriptions of diagnoses (ICD-10-CM). All peers have the same weights and tokenizer. Contests on one
-thread are measured in processor time; those about threads and processes in seconds, because that is what these are for,
-alone and beside one busy process: run them on an idle machine. Peers take turns; medians of the rounds'
-ratios count.
+Texts are public: descriptions of diagnoses (ICD-10-CM). All peers have the same weights and tokenizer, and take turns.
+The first table is processor time on one thread, over that of plain batches: medians of the rounds' ratios. The second
+is about threads and processes, first as the machine is, then beside one more busy process. Seconds are what threads
+are for, but on a machine that others use they say who else was there, so the load is printed, and processor seconds
+stand beside them: those of the busiest process, which is what a machine with a free core for each would have to wait
+for where each has one thread. Loading and probes are in neither table.
 """
 
 import os
 import sys
 
-WAY = sys.argv[1] if len(sys.argv) > 1 else "all"  # "threads" is what this file starts again, with torch's own threads
-if WAY == "all":
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[variable] = "1"
+if "several" not in sys.argv and "worker" not in sys.argv:  # a worker's threads are set by who starts it
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-import functools
-import json
 import statistics
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from multiprocessing import get_context
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
-from reticent.encoders import Encoder, minilm
+from reticent.encoders import minilm
 from reticent.encoders.devices import computes_in_bf16
 from reticent.encoders.text import load_model
+from reticent.numerics.threads import wait_passively
 
-TEXTS, FEW, ROUNDS = 1000, 300, 3
+TEXTS, FEW, ROUNDS = 1000, 200, 3
 Peers = dict[str, Callable[[], Any]]
 
 
@@ -101,68 +101,146 @@ def one_thread() -> dict[str, float]:
     )
 
 
-def several_threads() -> dict[str, dict[str, float]]:
-    """Seconds over those of plain batches, alone and beside a process that holds a core."""
-    texts = descriptions(FEW)
-    usual, fast = minilm(), minilm(backend="onnxruntime")
-    both = f"{os.cpu_count()} threads"
-    with get_context("spawn").Pool(os.cpu_count(), initializer=on_one_thread) as pool:
-        peers: Peers = {
-            f"plain sorted batches of 32, {both}": sorted_batches(texts),
-            f"minilm(), {both}": lambda: usual(texts),
-            f'minilm(backend="onnxruntime"), {both}': lambda: fast(texts),
-            "minilm(), 1 process of one thread": lambda: pool.map(in_a_process, [texts]),
-            f"minilm(), {os.cpu_count()} processes of one thread": lambda: pool.map(in_a_process, shares(texts), 1),
-        }
-        list(pool.map(in_a_process, shares(texts) * 3, 1))  # each process has loaded the model
-        alone = played(peers, time.perf_counter)
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """How texts are encoded in processes of their own.
+
+    Args:
+        peer: Plain batches, or which backend of `minilm`.
+        threads: Of each process.
+        processes: Each has its share of the texts.
+        spins: Whether threads wait for each other as torch has them by default, not as reticent does.
+    """
+
+    peer: Literal["plain", "torch", "onnxruntime"]
+    threads: int
+    processes: int = 1
+    spins: bool = False
+
+    def __str__(self) -> str:
+        name = {"plain": "plain batches", "torch": "minilm()", "onnxruntime": "minilm, onnxruntime"}[self.peer]
+        threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
+        processes = f"{self.processes} processes of " * (self.processes > 1)
+        return f"{name}, {processes}{threads}{' that spin' * self.spins}"
+
+
+def ways(cores: int) -> list[Way]:
+    """Returns the lines of the second table."""
+    return [
+        Way(peer="plain", threads=1),
+        Way(peer="plain", threads=cores, spins=True),
+        Way(peer="torch", threads=1),
+        Way(peer="torch", threads=cores),
+        Way(peer="torch", threads=1, processes=cores),
+        Way(peer="onnxruntime", threads=cores),
+        Way(peer="onnxruntime", threads=1, processes=cores),
+    ]
+
+
+class Workers:
+    """The processes of one way: they load and probe once, then encode their shares whenever they are asked."""
+
+    def __init__(self, way: Way) -> None:
+        waiting = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY")  # else a user's would count
+        env = {name: value for name, value in os.environ.items() if name not in waiting}
+        env |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(way.threads))
+        words = [sys.executable, __file__, "worker", way.peer, str(int(way.spins)), str(way.processes)]
+        self._started = [
+            subprocess.Popen([*words, str(share)], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
+            for share in range(way.processes)
+        ]
+
+    def answers(self) -> list[float]:
+        """Returns what each process says next."""
+        lines = [process.stdout.readline() for process in self._started if process.stdout]
+        if not all(lines):
+            raise SystemExit("A process that encodes has ended: its last words are above.")
+        return [float(line) for line in lines]
+
+    def run(self) -> tuple[float, float]:
+        """Encodes all texts once; returns seconds, and the processor seconds of the busiest process."""
+        start = time.perf_counter()
+        for process in self._started:
+            if process.stdin:
+                process.stdin.write("again\n")
+                process.stdin.flush()
+        busiest = max(self.answers())
+        return time.perf_counter() - start, busiest
+
+    def end(self) -> None:
+        """Ends the processes."""
+        for process in self._started:
+            process.kill()
+            process.wait()
+
+
+def worker(peer: str, spins: bool, processes: int, share: int) -> None:
+    """Encodes a share of the texts for every line that it is given, and says how many processor seconds that took."""
+    if spins:
+        import torch  # noqa: F401  # before reticent would ask its threads to sleep
+    else:
+        wait_passively()
+    texts = descriptions(FEW)[share::processes]
+    encoder = minilm(backend="onnxruntime") if peer == "onnxruntime" else minilm()
+    run = sorted_batches(texts) if peer == "plain" else lambda: encoder(texts)
+    run()
+    print(0, flush=True)
+    for _ in sys.stdin:
+        start = time.process_time()
+        run()
+        print(time.process_time() - start, flush=True)
+
+
+def several(cores: int) -> None:
+    """Prints the second table: as the machine is, then beside a process that holds a core."""
+    started: dict[Way, Workers] = {}
+    columns: list[dict[Way, tuple[float, float]]] = []
+    load = os.getloadavg()[0]
+    try:
+        for way in ways(cores):
+            started[way] = Workers(way)
+            started[way].answers()  # they are ready
+        columns.append(_medians(started))
         busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
         try:
-            return {"alone": alone, "beside a busy process": played(peers, time.perf_counter)}
+            columns.append(_medians(started))
         finally:
             busy.kill()
             busy.wait()
+    finally:
+        for some in started.values():
+            some.end()
+    print(f"{FEW} texts, {cores} cores; load before it: {load:.1f} (0 is an idle machine)\n")
+    print("| | seconds | beside a busy process | processor s | beside |\n|---|---|---|---|---|")
+    for way in started:
+        (alone, alone_used), (beside, beside_used) = (column[way] for column in columns)
+        print(f"| {way} | {alone:.2f} | {beside:.2f} | {alone_used:.2f} | {beside_used:.2f} |")
 
 
-def shares(texts: Sequence[str]) -> list[Sequence[str]]:
-    """Returns a share of the texts for each core."""
-    cores = os.cpu_count() or 1
-    return [texts[core::cores] for core in range(cores)]
+def _medians(started: dict[Way, Workers]) -> dict[Way, tuple[float, float]]:
+    rounds = [{way: workers.run() for way, workers in started.items()} for _ in range(ROUNDS)]
+    return {
+        way: (statistics.median(r[way][0] for r in rounds), statistics.median(r[way][1] for r in rounds))
+        for way in started
+    }
 
 
-def on_one_thread() -> None:
-    """Makes torch compute on one thread in a new process."""
-    import torch
-
-    torch.set_num_threads(1)
-
-
-def in_a_process(texts: Sequence[str]) -> int:
-    """Encodes in a process of its own, which keeps its model."""
-    return len(_mine()(texts))
-
-
-@functools.cache
-def _mine() -> Encoder:
-    return minilm()
-
-
-def main() -> None:
-    """Prints tables; the second is measured in a process of its own, whose torch has all cores."""
-    if WAY == "threads":
-        print(json.dumps(several_threads()))
+def main(words: Sequence[str]) -> None:
+    """Prints tables, or is one of the processes that they are about."""
+    if words[:1] == ["worker"]:
+        peer, spins, processes, share = words[1:]
+        worker(peer, spins == "1", int(processes), int(share))
         return
-    print("| one thread, processor time | over plain |\n|---|---|")
-    for name, ratio in one_thread().items():
-        print(f"| {name} | {ratio:.2f} |")
-    usual = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    command = [sys.executable, __file__, "threads"]
-    again = subprocess.run(command, env=usual, capture_output=True, text=True, check=True)  # noqa: S603
-    found = json.loads(again.stdout)
-    print(f"\n| {os.cpu_count()} cores, seconds | {' | '.join(found)} |\n|---|{'---|' * len(found)}")
-    for name in found["alone"]:
-        print(f"| {name} | {' | '.join(f'{column[name]:.2f}' for column in found.values())} |")
+    if words not in ([], ["one-thread"], ["several"]):
+        raise SystemExit("Expected nothing, one-thread or several.")
+    if words != ["several"]:
+        print("| one thread, processor time | over plain |\n|---|---|")
+        for name, ratio in one_thread().items():
+            print(f"| {name} | {ratio:.2f} |", flush=True)
+        print()
+    if words != ["one-thread"]:
+        several(os.cpu_count() or 1)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

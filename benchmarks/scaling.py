@@ -11,7 +11,8 @@ stopped goes on. About five minutes on an idle machine.
     python benchmarks/scaling.py benchmarks/scaling.json --only forecasts --page docs/scaling.md
 
 runs streams of other sizes than those that speeds were fitted to. What the model says of each is written into the file
-before it is run, and stays there.
+before it is run, and stays there. `--only texts` does the same for texts, which the default encoder reads: loading it
+and its probes, once in each process, are in the measured time, since a user waits for them, too.
 """
 
 from contests import machine, on_one_thread, processor_time
@@ -20,6 +21,7 @@ on_one_thread()
 
 import argparse
 import gc
+import importlib
 import json
 import math
 import sys
@@ -49,6 +51,7 @@ class Sizes:
     predicted: int = 20_000
     heads: bool = False
     file: str = "parquet"
+    texts: bool = False
 
     @property
     def key(self) -> str:
@@ -56,6 +59,8 @@ class Sizes:
         named = asdict(self)
         if self.file == "parquet":
             del named["file"]
+        if not self.texts:
+            del named["texts"]
         return json.dumps(named)
 
 
@@ -115,6 +120,11 @@ FORECASTS = (  # no size is one of those above, and several differ at once
     Sizes(rows=250_000, width=320, labels=250, live_labels=250, tasks=5, predicted=80_000, file="npz"),
 )
 
+TEXTS = (
+    Sizes(rows=400, labels=20, live_labels=20, predicted=200, texts=True),
+    Sizes(rows=2_400, labels=20, live_labels=20, predicted=800, texts=True),
+)
+
 
 # --- one point, in a process of its own
 
@@ -130,26 +140,27 @@ def point(sizes: Sizes) -> dict[str, float]:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        columns = ("--features", features_of(sizes), "--label", "y", "--each-row-is-a-person")
+        inputs = ("--text", "x") if sizes.texts else ("--features", features_of(sizes))
         learner = rt.PeftEnsemble(task_size=max(1, sizes.rows // sizes.tasks)) if sizes.heads else rt.Cosine()
 
         made = rt.ContinualClassifier(
             labels=rt.PublicLabels(f"label {i}" for i in range(sizes.labels)),
             budget=rt.Budget(epsilon=8.0, delta=1e-5),
             learner=learner,
+            encoder=rt.encoders.minilm() if sizes.texts else None,
             path=folder / "model",
         )
         made.privacy_statement()  # makes the folder
         files = [folder / f"task {t}.{sizes.file}" for t in range(sizes.tasks)]
         for t, file in enumerate(files):
-            write_rows(file, sizes.rows // sizes.tasks, sizes.width, sizes.live_labels, seed=t)
-        write_rows(folder / f"fresh.{sizes.file}", sizes.predicted, sizes.width, sizes.live_labels, seed=-1)
+            write(file, sizes, sizes.rows // sizes.tasks, seed=t)
+        write(folder / f"fresh.{sizes.file}", sizes, sizes.predicted, seed=-1)
         start = _reset()
         for file in files:
-            verb("learn", file, "--model", folder / "model", *columns)
+            verb("learn", file, "--model", folder / "model", *inputs, "--label", "y", "--each-row-is-a-person")
         learned, learn_mib = processor_time() - start, resident_peak()
         start = _reset()
-        asked = ("--model", folder / "model", "--features", features_of(sizes), "-o", folder / "out.csv")
+        asked = ("--model", folder / "model", *inputs, "-o", folder / "out.csv")
         verb("predict", folder / f"fresh.{sizes.file}", *asked)
         predicted, predict_mib = processor_time() - start, resident_peak()
         size = sum(f.stat().st_size for f in (folder / "model").rglob("*") if f.is_file() and f.name != "labels.json")
@@ -159,6 +170,19 @@ def point(sizes: Sizes) -> dict[str, float]:
 def features_of(sizes: Sizes) -> str:
     """Returns the names of the columns that hold features."""
     return ",".join(f"x{i}" for i in range(sizes.width)) if sizes.file == "csv" else "x"
+
+
+def write(path: Path, sizes: Sizes, rows: int, seed: int) -> None:
+    """Writes rows of a point: made-up features, or public texts with labels that mean nothing."""
+    if not sizes.texts:
+        write_rows(path, rows, sizes.width, sizes.live_labels, seed=seed)
+        return
+    import pyarrow as pa
+    from encoding import descriptions
+    from pyarrow import parquet
+
+    labels = [f"label {i % sizes.live_labels}" for i in range(rows)]
+    parquet.write_table(pa.table({"x": descriptions(rows), "y": labels}), path)
 
 
 def write_rows(path: Path, rows: int, width: int, live: int, seed: int = 0) -> None:
@@ -225,11 +249,14 @@ def measured(out: Path, only: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {"points": {}}
     wanted = {p.key: p for name, a in AXES.items() if not only or name in only for p in a.points()}
     ahead = {p.key: p for p in FORECASTS if not only or "forecasts" in only}
+    ahead |= {p.key: p for p in TEXTS if "texts" in only}
     missing = {key: sizes for key, sizes in (wanted | ahead).items() if key not in found["points"]}
     if not missing:
         return found
     said = found.setdefault("forecasts", {})
     said |= {key: model_of(sizes) for key, sizes in ahead.items() if key in missing}  # before any of them is run
+    for library in ("torch", "transformers") if "texts" in only else ():
+        importlib.import_module(library)  # but each point loads its encoder
     for warm in (Sizes(rows=50, predicted=50), Sizes(rows=50, predicted=50, heads=True)):
         point(warm)  # imports and compiles, so that processes that are forked need not
     with get_context("fork").Pool(1, maxtasksperchild=1) as fresh:
@@ -275,16 +302,23 @@ def tables(points: Mapping[str, Mapping[str, float]], said: Mapping[str, Mapping
     yield ""
     yield "**Forecasts.** Runs of other sizes, said before they were run and not fitted to since; said / measured:"
     yield ""
-    yield from forecasts(points, said)
+    yield from forecasts(FORECASTS, points, said)
+    if any(sizes.key in points for sizes in TEXTS):
+        yield ""
+        yield "**Texts**, in the same way. Loading the encoder and its probes are measured, and not in what was said:"
+        yield ""
+        yield from forecasts(TEXTS, points, said)
 
 
-def forecasts(points: Mapping[str, Mapping[str, float]], said: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+def forecasts(
+    runs: Sequence[Sizes], points: Mapping[str, Mapping[str, float]], said: Mapping[str, Mapping[str, float]]
+) -> Iterator[str]:
     """Yields a table of what the cost model said before runs of other sizes, and the largest factors."""
     sizes_and = ("file", "rows", "width", "labels", "live", "tasks")
     yield f"| {' | '.join((*sizes_and, 'learn, s', 'predict, s', 'learn, MiB', 'predict, MiB', 'model, MiB'))} |"
     yield "|---|---|---|---|---|---|---|---|---|---|---|"
     worst = dict.fromkeys(MEASURES, 1.0)
-    for sizes in FORECASTS:
+    for sizes in runs:
         if sizes.key not in points or sizes.key not in said:
             continue
         cells = []
@@ -293,7 +327,8 @@ def forecasts(points: Mapping[str, Mapping[str, float]], said: Mapping[str, Mapp
             cells.append(f"{value:.3g} / {found:.3g}")
             worst[measure] = max(worst[measure], value / found, found / value)
         shown = (sizes.rows, sizes.width, sizes.labels, sizes.live_labels, sizes.tasks)
-        yield f"| {sizes.file} | {' | '.join(f'{n:,}' for n in shown)} | {' | '.join(cells)} |"
+        file = "texts" if sizes.texts else sizes.file
+        yield f"| {file} | {' | '.join(f'{n:,}' for n in shown)} | {' | '.join(cells)} |"
     yield ""
     yield (
         f"Largest factor: {worst['learn_s']:.2f} for learning, {worst['predict_s']:.2f} for predicting, "
@@ -337,11 +372,12 @@ def model_of(sizes: Sizes) -> dict[str, float]:
         live_labels=sizes.live_labels,
         tasks=sizes.tasks,
         file=sizes.file,  # type: ignore[arg-type]
+        texts=sizes.texts,
     )
     found = costs(work)
     scale = sizes.predicted / sizes.rows
     predict = found.predict["start"] - found.speeds.start + found.predict["combining"]
-    predict += scale * (found.predict["reading"] + found.predict["scoring"])
+    predict += scale * sum(found.predict.get(part, 0.0) for part in ("encoding", "reading", "scoring"))
     return {
         "learn_s": found.learn_total - found.learn["start"],
         "predict_s": predict,
@@ -389,7 +425,7 @@ def main() -> None:
     """Measures, draws, and writes the tables into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="JSON of what was measured; measured points are kept")
-    parser.add_argument("--only", action="append", default=[], choices=[*AXES, "forecasts"], help="an axis")
+    parser.add_argument("--only", action="append", default=[], choices=[*AXES, "forecasts", "texts"], help="an axis")
     parser.add_argument("--page", type=Path, help="the page whose tables are replaced, and whose pictures are drawn")
     asked = parser.parse_args()
     found = measured(asked.out, asked.only)
