@@ -17,7 +17,8 @@ FACTOR = 2.5
 """Times and memory of one worker, and sizes of models, in docs/scaling.md are within it, in runs that speeds were
 fitted to, and in runs of other sizes that were forecast before they were made.
 
-Except that they are further below the model where few labels stand out from noise. Texts and workers are not checked.
+Except that they are further below the model where few labels stand out from noise. A few hundred texts took three times
+as long, since loading an encoder is not in the model. Workers are not checked.
 """
 
 # `released.standing`, `gate.sparse`: spaces up to here keep all; else so many of noise alone, and of earlier ones
