@@ -17,6 +17,7 @@ from contests import on_one_thread, processor_time
 on_one_thread()
 
 import argparse
+import importlib
 import os
 import statistics
 import sys
@@ -92,9 +93,8 @@ def encoders() -> dict[str, Encoder]:
 
 def _int8(weights_alone: bool) -> Backend:
     """Returns MiniLM with static int8 products, whose scales are fixed before any text is seen."""
-    import onnxruntime
-    from onnxruntime import quantization as q
-
+    onnxruntime: Any = importlib.import_module("onnxruntime")
+    q: Any = importlib.import_module("onnxruntime.quantization")
     backend = minilm().load()
     scaled_by = backend.prepare(icd10cm().texts[-SCALED_BY:])
     names = onnx_encoder.TEXT_INPUTS
@@ -150,7 +150,7 @@ def accuracies(sample: Sample, features: Any) -> tuple[float, list[float]]:
 
     def right(model: rt.ContinualClassifier) -> float:
         model.learn_task(features[:n], sample.labels, name="one", each_row_is_a_person=True)
-        return 100 * model.score(features[n:], sample.truth)
+        return 100 * float(model.score(features[n:], sample.truth))
 
     noisy = [
         right(rt.ContinualClassifier(labels=space, budget=budget, noise=NoiseSource.seeded(seed)))
@@ -165,7 +165,8 @@ def error_of_difference(some: Sequence[float], first: Sequence[float]) -> float:
     >>> error_of_difference([3.0, 4.0], [1.0, 2.0])
     0.0
     """
-    return statistics.stdev(a - b for a, b in zip(some, first, strict=True)) / len(some) ** 0.5
+    spread: float = statistics.stdev(a - b for a, b in zip(some, first, strict=True)) / len(some) ** 0.5
+    return spread
 
 
 def main() -> None:
