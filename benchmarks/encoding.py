@@ -129,6 +129,7 @@ def ways(cores: int) -> list[Way]:
     return [
         Way(peer="plain", threads=1),
         Way(peer="plain", threads=cores, spins=True),
+        Way(peer="plain", threads=cores),
         Way(peer="torch", threads=1),
         Way(peer="torch", threads=cores),
         Way(peer="torch", threads=1, processes=cores),
