@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from reticent.released.denoise import DEVIATIONS, Blocks, Floats
 
@@ -53,6 +53,7 @@ _SILENT, _SILENT_IN_LARGE_SPACES, _BY_CHANCE = 0.005, 0.002, 8
 _CALM = 0.01
 _COARSE, _LEAST_OWN = 1e-4, 0.02  # variance that is no reason to trust a label more; least that labels differ by
 _PSEUDO = 0.3  # labels added to every kind, so that none becomes impossible
+_HUGE = 700.0  # its exponential is a number
 _CELLS = 1 << 22  # likelihoods held at a time
 _WHITE = 1 << 20  # numbers of whitened blocks held at a time: they stay in the cache
 _KEPT = 1 << 24  # numbers of columns that are kept, else they are computed each time
@@ -216,6 +217,13 @@ class _Prior(NamedTuple):
     empty: float
 
 
+def _common(prior: _Prior, *, named: bool) -> Array:
+    """Returns how common kinds, sizes and names are, in this order, among labels that have a name or have none."""
+    tells = prior.tells if named else np.eye(len(prior.tells))[0]
+    common: Array = (1 - prior.empty) * prior.kind[:, None, None] * prior.size[:, None] * tells
+    return common
+
+
 class _Estimate:
     """What blocks say about their labels: posteriors over shape, size and name, with priors learned from all."""
 
@@ -284,56 +292,70 @@ class _Estimate:
             _, shapes, _, signal, likelihood = self._likelihoods(part)
             for kind in np.unique(shapes.kinds):
                 mine, squares = likelihood[:, shapes.kinds == kind], signal[:, shapes.kinds == kind] ** 2
-                of_kind[part, kind] = whole = logsumexp(mine, axis=1)
-                chances = np.exp(mine - np.where(np.isfinite(whole), whole, 0)[:, None])
-                tell[part, kind] = (chances * (squares / (squares + self.width))).sum(axis=1)
-        self._prior, share = self._learned(of_kind, may_be_empty=True)
-        useful = np.einsum("lknr,lknr->l", share, tell)
-        whole = self.blocks.space == labels
-        fewest, least = (_BY_CHANCE, _SILENT) if whole else (1, _SILENT_IN_LARGE_SPACES)
+                largest = mine.max(axis=1, keepdims=True)
+                chances = np.exp(mine - np.where(np.isfinite(largest), largest, 0))
+                whole = chances.sum(axis=1)
+                with np.errstate(divide="ignore"):
+                    of_kind[part, kind] = largest[:, 0] + np.log(whole)
+                told = (chances * (squares / (squares + self.width))).sum(axis=1)
+                tell[part, kind] = told / np.where(whole > 0, whole, 1)
+        largest = of_kind.max(axis=(1, 2, 3))
+        likely = np.exp(of_kind - largest[:, None, None, None])  # compared with the likeliest of each label
+        without = np.where(self._sure(), 0.0, np.exp(np.minimum(-largest, _HUGE)))
+        self._prior, whole = self._learned(likely, without, may_be_empty=True)
+        useful = np.einsum("lknr,lknr,lknr->l", likely, tell, self._chances(slice(None), self._prior)) / whole
+        every = self.blocks.space == labels
+        fewest, least = (_BY_CHANCE, _SILENT) if every else (1, _SILENT_IN_LARGE_SPACES)
         self.silent = ~self._sure() & _next_to_nothing(useful, fewest, least)
-        if whole:  # thin labels teach how common shapes are only where they are taken to be there
-            self._prior, _ = self._learned(of_kind, may_be_empty=False)
+        if every:  # thin labels teach how common shapes are only where they are taken to be there
+            self._prior, _ = self._learned(likely, without, may_be_empty=False)
 
-    def _learned(self, of_kind: Array, *, may_be_empty: bool) -> tuple[_Prior, Array]:
-        """Returns how common all is, and the chances of each label: with that of being empty they add up to one."""
-        kinds, labels = of_kind.shape[1], len(of_kind)
-        kind, size = np.full(kinds, 1 / kinds), np.full(len(self.sizes), 1 / len(self.sizes))
+    def _learned(self, likely: Array, without: Array, *, may_be_empty: bool) -> tuple[_Prior, Array]:
+        """Returns how common all is, and the likelihood of each label, all taken together. A round is two products.
+
+        Args:
+            likely: Likelihoods by label, kind, size and name, up to a factor of each label.
+            without: That of being empty, with the same factors; 0 for labels that cannot be.
+            may_be_empty: Whether labels may be empty at all.
+        """
+        labels, *shape = likely.shape
+        flat, groups = likely.reshape(labels, -1), np.stack([self.named, ~self.named])
+        kind, size, tells = (np.full(n, 1 / n) for n in shape)
         unseen, sure = self.blocks.space - labels, self._sure()
-        tells, empty = np.full(len(self.tells), 1 / len(self.tells)), 0.5 if may_be_empty else 0.0
+        empty = 0.5 if may_be_empty else 0.0
         for _ in range(_ROUNDS):
             prior = _Prior(kind, size, tells, empty)
-            log = of_kind + self._log_prior(slice(None), prior)
-            without = np.where(sure, -math.inf, math.log(empty) if may_be_empty else -math.inf)
-            whole = np.logaddexp(logsumexp(log, axis=(1, 2, 3)), without)
-            share = np.exp(log - whole[:, None, None, None])
+            both = np.stack([_common(prior, named=named).ravel() for named in (True, False)])
+            with_name, others = (flat @ both.T).T
+            whole = np.where(self.named, with_name, others) + empty * without
+            share = both.reshape(2, *shape) * ((groups / whole) @ flat).reshape(2, *shape)  # of named labels, of others
             before, kind = kind, _shares(share.sum(axis=(0, 2, 3)), _PSEUDO)
             size = _shares(np.convolve(share.sum(axis=(0, 1, 3)), (0.25, 0.5, 0.25), "same"), _PSEUDO / 5)
-            tells = _shares(share[self.named].sum(axis=(0, 1, 2)), _PSEUDO)
+            tells = _shares(share[0].sum(axis=(0, 1)), _PSEUDO)
             if may_be_empty:
                 doubtful = labels - int(sure.sum()) + unseen
-                empty = (float(np.exp(without - whole).sum()) + unseen + _PSEUDO) / (doubtful + 2 * _PSEUDO)
+                empty = (float((empty * without / whole).sum()) + unseen + _PSEUDO) / (doubtful + 2 * _PSEUDO)
             if np.abs(kind - before).max() < _SETTLED:
                 break
-        return prior, share
+        return prior, whole
 
     def _sure(self) -> npt.NDArray[np.bool_]:
         """Returns which labels cannot be empty: their counts released them."""
         present = self.blocks.present
         return np.zeros(len(self.blocks.sums), np.bool_) if present is None else present
 
-    def _log_prior(self, part: slice, prior: _Prior) -> Array:
-        kind, size, tells, empty = prior
-        named = np.where(self.named[part, None], np.log(tells), np.log(np.eye(len(tells))[0] + 1e-300))
-        common = np.log(kind)[:, None] + np.log(size) + math.log1p(-empty)
-        log: Array = common[None, :, :, None] + named[:, None, None, :]
-        return log
+    def _chances(self, part: slice, prior: _Prior) -> Array:
+        """Returns how likely kinds, sizes and names are for each label before its sums are looked at."""
+        named, others = (_common(prior, named=named) for named in (True, False))
+        chances: Array = np.where(self.named[part, None, None, None], named, others)
+        return chances
 
     def _posterior(self, part: slice) -> tuple[_Columns, _Shapes, Array, Array, Array]:
         """As `_likelihoods`, with chances that add up to one instead: what a label is if it is not empty."""
         columns, shapes, norms, signal, likelihood = self._likelihoods(part)
-        log = likelihood + self._log_prior(part, self._prior)[:, shapes.kinds]
-        chance = np.exp(log - logsumexp(log, axis=(1, 2, 3), keepdims=True))
+        chance = np.exp(likelihood - likelihood.max(axis=(1, 2, 3), keepdims=True))
+        chance *= self._chances(part, self._prior)[:, shapes.kinds]
+        chance /= chance.sum(axis=(1, 2, 3), keepdims=True)
         return columns, shapes, norms, signal, chance
 
     def examples(self) -> Array:

@@ -67,7 +67,7 @@ class Workspace:
         """Returns an encoder of texts that has the features of the data already; others, such as names, it encodes."""
         data, features = self.load(run), self.features(run)
         rows = {text: i for i, text in enumerate([*data.inputs, *data.unseen_inputs])}
-        real = encoder_of(data, self.speed)
+        real = encoder_of(data, self.speed, shared=True)
 
         def prepare(texts: Sequence[object]) -> Items:
             new = [text for text in texts if text not in rows]
@@ -137,13 +137,19 @@ def _readable(file: Path) -> bool:
     return isinstance(features, np.ndarray) and features.ndim == 2 and features.dtype == np.float32
 
 
-def encoder_of(data: Data, speed: Speed = Speed()) -> Any:  # noqa: B008 (a frozen value)
-    """Returns the encoder that a data set asks for, at a speed."""
-    name = data.encoder
-    if name is None:
+def encoder_of(data: Data, speed: Speed = Speed(), *, shared: bool = False) -> Any:  # noqa: B008 (a frozen value)
+    """Returns the encoder that a data set asks for, at a speed; a shared one is to read with, not to train through."""
+    if data.encoder is None:
         raise errors.InvalidValue(f"{data.name} has features alone: nothing can be trained through its encoder.")
+    return _shared(data.encoder, speed) if shared else _encoder(data.encoder, speed)
+
+
+def _encoder(name: str, speed: Speed) -> Any:
     named = encoders.named(name)
     return named if named is None else replace(named, speed=speed)
+
+
+_shared = functools.lru_cache(maxsize=1)(_encoder)  # its weights are loaded once in a process
 
 
 def _encoded(data: Data, speed: Speed) -> npt.NDArray[np.float32]:
