@@ -171,6 +171,16 @@ def test_workloads_are_refused_at_birth():
         Workload(rows=1e6)  # type: ignore[arg-type]
 
 
+def test_texts_need_an_encoder_in_each_process():
+    speeds = running_costs.MEASURED
+    plain, texts = (running_costs.costs(Workload(rows=1_000, width=384, texts=texts)) for texts in (False, True))
+    for part in ("learn", "predict"):
+        assert getattr(texts, part)["start"] - getattr(plain, part)["start"] == pytest.approx(speeds.encoder)
+    assert {k: texts.memory[k] - plain.memory[k] for k in plain.memory} == pytest.approx(
+        dict.fromkeys(plain.memory, speeds.encoder_base)
+    )
+
+
 def test_speeds_of_this_machine_replace_those_measured_elsewhere(monkeypatch):
     for name, small in (("ROWS", 400), ("NARROW", 2), ("WIDE", 4), ("LABELS", 3), ("MANY", 5), ("TASKS", 2)):
         monkeypatch.setattr(machine_speed, name, small)
@@ -179,6 +189,6 @@ def test_speeds_of_this_machine_replace_those_measured_elsewhere(monkeypatch):
     for field in ("parquet", "csv", "npz", "cell", "row", "noise", "publish", "task", "combine", "product"):
         assert getattr(found, field) > 0
         assert getattr(found, field) != getattr(running_costs.MEASURED, field)
-    for field in ("text", "ray_start", "network", "base"):
+    for field in ("text", "encoder", "ray_start", "network", "base", "encoder_base"):
         assert getattr(found, field) == getattr(running_costs.MEASURED, field)
     assert "this machine" in found.measured

@@ -17,8 +17,7 @@ FACTOR = 2.5
 """Times and memory of one worker, and sizes of models, in docs/scaling.md are within it, in runs that speeds were
 fitted to, and in runs of other sizes that were forecast before they were made.
 
-Except that they are further below the model where few labels stand out from noise. A few hundred texts took three times
-as long, since loading an encoder is not in the model. Workers are not checked.
+Except that they are further below the model where few labels stand out from noise. Workers are not checked.
 """
 
 # `released.standing`, `gate.sparse`: spaces up to here keep all; else so many of noise alone, and of earlier ones
@@ -50,10 +49,12 @@ class Speeds:
         product: Multiplying a cell of a row with one of a label.
         answer: Anything else of a predicted row, written to a file.
         text: Encoding a short text by MiniLM.
+        encoder: Loading it and its probes, once in each process.
         ray_start: Starting Ray and its workers, wall-clock.
         ray_part: Giving a part to a worker and taking its answer.
         network: Moving a byte between machines: an assumption, 10 gigabits a second.
         base: Bytes of a process that has imported everything.
+        encoder_base: Bytes that it has beside, with an encoder of texts.
         measured: When and on what.
     """
 
@@ -71,10 +72,12 @@ class Speeds:
     product: float = 0.025e-9
     answer: float = 1.7e-6
     text: float = 6.7e-3
+    encoder: float = 4.0
     ray_start: float = 6.0
     ray_part: float = 0.9e-3
     network: float = 0.8e-9
     base: float = 300e6
+    encoder_base: float = 430e6
     measured: str = "2026-11-17, one thread of a busy server with 2 cores"
 
 
@@ -221,14 +224,16 @@ def costs(work: Workload, speeds: Speeds = MEASURED) -> Costs:
         "sums": work.cells * speeds.cell,
         "labels": work.rows * speeds.row,
     }
+    start = speeds.start + (speeds.encoder if work.texts else 0.0)
+    base = speeds.base + (speeds.encoder_base if work.texts else 0.0)
     learn = {name: seconds / busy for name, seconds in shared.items() if seconds or name != "encoding"} | {
         "noise": drawn * speeds.noise,
         "publishing": drawn * speeds.publish + work.tasks * (speeds.task + work.labels * speeds.name),
-        "start": speeds.start,
+        "start": start,
         "cluster": speeds.ray_start + parts * speeds.ray_part / busy + sent * speeds.network if spread else 0.0,
     }
     predict = {
-        "start": speeds.start + speeds.task / 2 + drawn * speeds.publish + work.labels * speeds.name,
+        "start": start + speeds.task / 2 + drawn * speeds.publish + work.labels * speeds.name,
         "combining": work.learned * work.tasks * work.width * speeds.combine,
         "encoding": encode,
         "reading": read,
@@ -245,9 +250,9 @@ def costs(work: Workload, speeds: Speeds = MEASURED) -> Costs:
         learn=learn,
         predict=predict,
         memory={
-            "worker": speeds.base + 6 * _BATCH + accumulators,
-            "driver": speeds.base + accumulators + 4 * release + names,
-            "predicting": speeds.base + 6 * _BATCH + 8.0 * work.learned * work.tasks * work.width + names,
+            "worker": base + 6 * _BATCH + accumulators,
+            "driver": base + accumulators + 4 * release + names,
+            "predicting": base + 6 * _BATCH + 8.0 * work.learned * work.tasks * work.width + names,
         },
         disk={"input": float(bytes_in), "release": release, "model": model},
         cluster={

@@ -61,7 +61,7 @@ def cost_notes(found: running_costs.Costs) -> Iterator[str]:
     yield f"Speeds: {found.speeds.measured} (--measure takes a quarter of a minute here)."
     yield (
         f"Time and memory of one worker were within a factor of {running_costs.FACTOR:g} in runs that were forecast, "
-        "or less where few labels stand out. Texts, clusters and larger sizes are on paper. Public sizes go in, no "
+        "or less where few labels stand out. Clusters and larger sizes are on paper. Public sizes go in, no "
         "data is read. Curves and checks: docs/scaling.md."
     )
 
