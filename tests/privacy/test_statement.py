@@ -1,12 +1,13 @@
 import json
 import math
 import re
+import sys
 from importlib import resources
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -104,6 +105,14 @@ def test_shown_epsilon_is_never_below_the_true_one(epsilon, digits):
     step = 10.0**-digits
     assert epsilon <= float(rounded_up(epsilon, digits)) < epsilon + 1.001 * step
     assert epsilon - 1.001 * step < float(rounded_down(epsilon, digits)) <= epsilon
+
+
+@given(st.floats(0, allow_infinity=False), st.integers(0, 8))
+@example(sys.float_info.max, 4)
+@example(1e25, 4)
+def test_any_loss_can_be_shown(epsilon, digits):
+    """A forged ledger may say 1e25: with the 28 digits of decimal's default a statement of it raised."""
+    assert float(rounded_down(epsilon, digits)) <= epsilon <= float(rounded_up(epsilon, digits))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """Numbers as text, rounded towards privacy: what is lost at most is rounded up, what is lost at least down."""
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import MAX_PREC, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+_EVERY_DIGIT = Context(prec=MAX_PREC)  # the largest float has 309 before its point
 
 
 def rounded_up(value: float | None, digits: int = 4) -> str:
@@ -37,4 +39,5 @@ def _rounded(value: float | None, digits: int, way: str) -> str:
     if value is None or math.isinf(value):
         return "infinity"
     # of the digits that Python writes: they name this number and no other, so that 0.1 stays 0.1
-    return f"{Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), rounding=way):f}"
+    place = Decimal(1).scaleb(-digits)
+    return f"{Decimal(repr(float(value))).quantize(place, rounding=way, context=_EVERY_DIGIT):f}"
