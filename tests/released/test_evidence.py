@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reticent.released import denoise, evidence
+from reticent.released import denoise, evidence, shapes
 from reticent.released.denoise import Blocks
 from reticent.released.evidence import by_evidence
 
@@ -195,7 +195,7 @@ def test_without_memory_columns_are_those_of_the_identity(tasks):
     noise = np.where(draw.random((7, tasks)) < 0.2, np.inf, draw.uniform(1, 9, (7, tasks)))
     sums = np.where(np.isfinite(noise)[:, :, None], 30 * draw.normal(size=(7, tasks, 16)), 0)
     blocks = Blocks(sums, noise, 7, weights=draw.uniform(0.5, 1, (7, tasks)))
-    read, multiplied = (evidence._columns(b, slice(None)) for b in (blocks, replace(blocks, mixing=np.eye(tasks))))
+    read, multiplied = (shapes.columns_of(b, slice(None)) for b in (blocks, replace(blocks, mixing=np.eye(tasks))))
     for name in ("tasks", "usable", "count"):
         np.testing.assert_array_equal(getattr(read, name), getattr(multiplied, name))
     for name in ("sums", "gram"):
@@ -226,7 +226,7 @@ def test_likely_tasks_are_enough(monkeypatch):
     draw = np.random.default_rng()
     blocks, _ = stream(home(0.25, 30, draw, size=120.0), draw)
     whole = by_evidence(blocks)
-    monkeypatch.setattr(evidence, "_LIKELY", 10)
+    monkeypatch.setattr(shapes, "LIKELY", 10)
     assert ((unit(by_evidence(blocks)) * unit(whole)).sum(axis=1) > 0.98).all()
 
 

@@ -2,10 +2,7 @@
 
 The noisy sums of a label are n_t mu + noise: examples in each task times a common direction. How its examples are
 spread over tasks is its shape. Weighing tasks freely (rank one) fits noise when tasks are many and thin, and weighing
-them evenly drowns a label of one task in the noise of the others. Here a label's shape is one of a few kinds:
-
-- a home task, and a share of the examples spread evenly over all tasks (0, 1/4, 1/2, 3/4 or all of them);
-- a few tasks alike, the best 2, 3, ... 8 of them, each at the price of its choice among all of that size.
+them evenly drowns a label of one task in the noise of the others. Here a shape is one of a few kinds (`shapes`).
 
 Each shape, with a size and with how well the label's name predicts its direction, has a likelihood in closed form (all
 is Gaussian). How common kinds, sizes and good names are is learned from all labels at once (EM), so thousands of weak
@@ -17,21 +14,26 @@ are there, it is silent: noise in its sums must not win. Where nearly all labels
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
 
 from reticent.released.denoise import DEVIATIONS, Blocks, Floats
+from reticent.released.shapes import (
+    FEW,
+    KINDS,
+    LIKELY,
+    SPREAD,
+    Array,
+    Columns,
+    Shapes,
+    columns_of,
+    shapes_of,
+    squares_of,
+)
 
-Array = npt.NDArray[np.float64]
-
-# Shares of the examples that are not in the home task; with all of them there is no home.
-_SPREAD = (0.0, 0.25, 0.5, 0.75)
-_FEW = 8  # tasks of a label that is in few
-_LIKELY = 64  # tasks that may be a home, the strongest ones: bounds the work of a label
 # Cosines between names and class means that are looked at.
 _NAME_TELLS = np.array([0.0, 0.35, 0.7])
 # The share of the features in which classes differ: a name, or nothing, is weighed against a label's own sums as if
@@ -97,117 +99,6 @@ def _in_one_frame(blocks: Blocks, centres: Floats, examples: Array) -> Floats:
     return np.stack([s + blocks.mixing @ (n[:, None] * shift) for s, n in zip(blocks.sums, examples, strict=True)])
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Labels' tasks as a linear model: whitened sums are sum_j s_j c_j mu^T + noise 1, over likely tasks j and 'all'.
-
-    Args:
-        tasks: Which tasks are likely homes, by label: shape (labels, likely).
-        usable: Which of these can hold the label.
-        count: How many tasks can, by label.
-        sums: Columns times whitened sums, the last one for even spread: shape (labels, likely + 1, width).
-        gram: Products of the columns: shape (labels, likely + 1, likely + 1).
-    """
-
-    tasks: npt.NDArray[np.int64]
-    usable: npt.NDArray[np.bool_]
-    count: Array
-    sums: Array
-    gram: Array
-
-
-def _columns(blocks: Blocks, part: slice) -> _Columns:
-    noise = blocks.noise[part]
-    there = np.isfinite(noise)
-    whitened = blocks.sums[part] / noise[:, :, None]  # zero where the noise is infinite
-    scale = np.where(there, 1 / noise, 0.0)
-    weights = there * (1.0 if blocks.weights is None else blocks.weights[part])
-    labels, tasks = noise.shape
-    count = there.sum(axis=1).astype(np.float64)
-    likely = np.broadcast_to(np.arange(tasks), (labels, tasks))
-    if tasks > _LIKELY:
-        held = whitened if blocks.mixing is None else np.matmul(blocks.mixing.T, scale[:, :, None] * whitened)
-        size = 1.0 if blocks.mixing is None else np.sqrt(scale**2 @ blocks.mixing**2)
-        strength = np.einsum("ltk,ltk->lt", held, held) / np.where(there, size, np.inf) ** 2
-        likely = np.sort(np.argpartition(-strength, _LIKELY, axis=1)[:, :_LIKELY], axis=1)
-    rows = np.arange(labels)[:, None]
-    spread = weights if blocks.mixing is None else weights @ blocks.mixing.T
-    even = spread * scale / np.maximum(count, 1)[:, None]
-    if blocks.mixing is None:  # a column per task has one entry: nothing to multiply out
-        own = (weights * scale)[rows, likely]
-        gram = np.zeros((labels, own.shape[1] + 1, own.shape[1] + 1))
-        np.einsum("lii->li", gram)[:] = np.concatenate([own**2, np.einsum("lt,lt->l", even, even)[:, None]], axis=1)
-        gram[:, -1, :-1] = gram[:, :-1, -1] = own * even[rows, likely]
-        sums = np.concatenate([own[:, :, None] * whitened[rows, likely], np.matmul(even[:, None], whitened)], axis=1)
-    else:
-        chosen = blocks.mixing.T[likely] * weights[rows, likely][:, :, None] * scale[:, None, :]
-        columns = np.concatenate([chosen, even[:, None]], axis=1)
-        sums, gram = np.matmul(columns, whitened), np.matmul(columns, columns.transpose(0, 2, 1))
-    return _Columns(likely, there[rows, likely], count, sums, gram)
-
-
-@dataclass(frozen=True)
-class _Shapes:
-    """Shapes of each label, over likely tasks and 'all': shape (labels, shapes, likely + 1).
-
-    Args:
-        kinds: The kind of each shape.
-        price: Log of a shape's chance within its kind, by label.
-    """
-
-    over: Array
-    kinds: npt.NDArray[np.int64]
-    price: Array
-
-
-def _shapes(columns: _Columns, names: Array, named: npt.NDArray[np.bool_]) -> _Shapes:
-    labels, size, width = columns.sums.shape
-    likely = size - 1
-    over, kinds, price = [], [], []
-    homes = np.where(columns.usable, -np.log(np.maximum(columns.count, 1))[:, None], -np.inf)
-    for kind, spread in enumerate(_SPREAD):
-        shape = np.concatenate([(1 - spread) * np.eye(likely), np.full((likely, 1), spread)], axis=1)
-        over.append(np.broadcast_to(shape, (labels, likely, size)))
-        kinds += [kind] * likely
-        price.append(homes)
-    over.append(np.broadcast_to(np.eye(size)[-1], (labels, 1, size)))
-    kinds.append(len(_SPREAD))
-    price.append(np.zeros((labels, 1)))
-    products = np.matmul(columns.sums[:, :-1], columns.sums[:, :-1].transpose(0, 2, 1))
-    gram = columns.gram[:, :-1, :-1]
-    along = np.einsum("ljk,lk->lj", columns.sums[:, :-1], names)
-    favour = 2 * math.sqrt(width) * named[:, None]  # where the likelihood of names and of energy are about even
-    chosen = np.zeros((labels, likely), np.bool_)
-    rows = np.arange(labels)
-    for few in range(1, min(_FEW, likely // 2) + 1):  # greedily: of all subsets of a size the best that grows
-        now = chosen.astype(np.float64)
-        energy, squares = _with_one_more(now, products), np.maximum(_with_one_more(now, gram), 1e-300)
-        towards = ((now * along).sum(axis=1)[:, None] + along) / np.sqrt(squares)
-        gain = np.where(columns.usable & ~chosen, energy / squares + favour * towards, -np.inf)
-        best = gain.argmax(axis=1)
-        chosen[rows, best] = True
-        if few > 1:
-            over.append(np.concatenate([chosen / few, np.zeros((labels, 1))], axis=1)[:, None, :])
-            kinds.append(len(_SPREAD) + 1)
-            enough = columns.count >= few
-            ways = gammaln(columns.count + 1) - gammaln(few + 1) - gammaln(np.maximum(columns.count - few, 0) + 1)
-            price.append(np.where(enough, -ways, -np.inf)[:, None])
-    return _Shapes(np.concatenate(over, axis=1), np.array(kinds), np.concatenate(price, axis=1))
-
-
-def _squares(over: Array, products: Array) -> Array:
-    """Returns s^T P s for all shapes s of each label."""
-    squares: Array = np.einsum("lhi,lhi->lh", np.matmul(over, products), over)
-    return squares
-
-
-def _with_one_more(now: Array, products: Array) -> Array:
-    """Returns s^T P s with each one of the tasks added to s."""
-    once = np.matmul(products, now[:, :, None])[:, :, 0]
-    grown: Array = (now * once).sum(axis=1)[:, None] + 2 * once + np.einsum("lii->li", products)
-    return grown
-
-
 class _Prior(NamedTuple):
     """How common kinds of shapes, sizes, names that tell so much, and empty labels are."""
 
@@ -235,20 +126,20 @@ class _Estimate:
         self.names = np.where(self.named[:, None], names, 0.0).astype(np.float64)
         self.tells = _NAME_TELLS if self.named.any() else _NAME_TELLS[:1]
         self.sizes = self._sizes()
-        shapes = len(_SPREAD) * min(tasks, _LIKELY) + 1 + _FEW
+        shapes = len(SPREAD) * min(tasks, LIKELY) + 1 + FEW
         self._step = max(1, min(_CELLS // (shapes * len(self.sizes) * len(self.tells)), _WHITE // (tasks * self.width)))
-        self._kept: dict[int, _Columns] = {}
+        self._kept: dict[int, Columns] = {}
         self._fit()
 
     def _parts(self) -> Iterator[slice]:
         labels = len(self.blocks.sums)
         return (slice(start, start + self._step) for start in range(0, labels, self._step))
 
-    def _columns_of(self, part: slice) -> _Columns:
+    def _columns_of(self, part: slice) -> Columns:
         """Returns the columns of some labels; kept for the next look at them where there is room for those of all."""
         if part.start in self._kept:
             return self._kept[part.start]
-        columns = _columns(self.blocks, part)
+        columns = columns_of(self.blocks, part)
         if len(self.blocks.sums) * columns.sums[0].size <= _KEPT:
             self._kept[part.start] = columns
         return columns
@@ -261,17 +152,17 @@ class _Estimate:
         tasks = max(1, self.blocks.sums.shape[1])
         return np.asarray(2.0 ** np.arange(0, math.ceil(math.log2(strongest * tasks)) + 1.01, 0.5))
 
-    def _likelihoods(self, part: slice) -> tuple[_Columns, _Shapes, Array, Array, Array]:
+    def _likelihoods(self, part: slice) -> tuple[Columns, Shapes, Array, Array, Array]:
         """Returns columns, shapes, and the shapes' norms; then for all sizes and names signal and log likelihood.
 
         The likelihood is over that of an empty label; both have the shape (labels, shapes, sizes, names).
         """
         columns = self._columns_of(part)
         names, named = self.names[part], self.named[part]
-        shapes = _shapes(columns, names, named)
-        norms = np.sqrt(np.maximum(_squares(shapes.over, columns.gram), 1e-300))
+        shapes = shapes_of(columns, names, named)
+        norms = np.sqrt(np.maximum(squares_of(shapes.over, columns.gram), 1e-300))
         products = np.matmul(columns.sums, columns.sums.transpose(0, 2, 1))
-        energy = _squares(shapes.over, products) / norms**2
+        energy = squares_of(shapes.over, products) / norms**2
         along = np.einsum("lhi,li->lh", shapes.over, np.einsum("lik,lk->li", columns.sums, names)) / norms
         signal = norms[:, :, None, None] * self.sizes[:, None]
         variance = 1 + signal**2 * (1 - self.tells**2) / self.width
@@ -284,9 +175,8 @@ class _Estimate:
 
     def _fit(self) -> None:
         """Learns how common kinds, sizes, telling names and empty labels are, and which labels are silent."""
-        kinds = len(_SPREAD) + 2
         labels = len(self.blocks.sums)
-        of_kind = np.full((labels, kinds, len(self.sizes), len(self.tells)), -np.inf)
+        of_kind = np.full((labels, KINDS, len(self.sizes), len(self.tells)), -np.inf)
         tell = np.zeros(of_kind.shape)  # the square of the cosine between sums and their mean, expected
         for part in self._parts():
             _, shapes, _, signal, likelihood = self._likelihoods(part)
@@ -350,7 +240,7 @@ class _Estimate:
         chances: Array = np.where(self.named[part, None, None, None], named, others)
         return chances
 
-    def _posterior(self, part: slice) -> tuple[_Columns, _Shapes, Array, Array, Array]:
+    def _posterior(self, part: slice) -> tuple[Columns, Shapes, Array, Array, Array]:
         """As `_likelihoods`, with chances that add up to one instead: what a label is if it is not empty."""
         columns, shapes, norms, signal, likelihood = self._likelihoods(part)
         chance = np.exp(likelihood - likelihood.max(axis=(1, 2, 3), keepdims=True))
