@@ -47,7 +47,8 @@ def families() -> list[Family]:
 {FEW} public labels, the other {MANY:,} of which the same {FEW} have examples. Naming, checking and writing the labels
 is done once, before. The comparison is not even, on purpose: the small space publishes 100 blocks a task, the large
 one 300 that noise alone made stand out and up to 1,000 that may be thin classes, so that classes of few examples in
-each task are found among empty labels. The law is that of noise on all {MANY:,} labels.
+each task are found among empty labels. Some hundreds of these may win, so that a prediction compares with eight times
+as many labels. The law is that of noise on all {MANY:,} labels.
 """,
             contests=partial(_contests, "label-spaces", Spaces(MANY, "public")),
         ),
