@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from reticent import errors, running_costs
 from reticent.gate import sparse
 from reticent.lab import machine_speed
+from reticent.readers import Columns, open_source, sources
 from reticent.released import standing
 from reticent.running_costs import Speeds, Workload
 from tests.cli.command import refused, reticent
@@ -23,6 +25,7 @@ workloads = st.builds(
     labels=st.integers(1, 10**6),
     tasks=st.integers(1, 100),
     workers=st.integers(1, 64),
+    shards=st.integers(1, 100),
     file=st.sampled_from(running_costs.FILES),
     texts=st.booleans(),
 )
@@ -59,6 +62,34 @@ def test_workers_share_the_rows_and_cost_a_start(work):
     assert one.learn["reading"] / 8 <= many.learn["reading"] <= one.learn["reading"]
     assert many.cluster["processor_hours"] == one.cluster["processor_hours"]
     assert many.learn["cluster"] >= many.speeds.ray_start
+
+
+def test_a_task_has_the_parts_that_readers_make_of_it(tmp_path):
+    for shard in range(3):
+        (tmp_path / f"{shard}.csv").write_text("x,y\n" + 200_000 * "a text,label\n", encoding="utf-8")
+    found = open_source(tmp_path, Columns(text="x", label="y")).parts()
+    assert Workload(rows=600_000, texts=True, shards=3).parts == len(found) == 3
+    assert running_costs._PART == sources.PART
+    assert Workload(rows=10**8, width=384).parts == math.ceil(10**8 * (384 * 4 + 8) / sources.PART)
+    assert Workload(rows=2, texts=True, shards=3).parts == 2  # one without rows is no part
+
+
+def test_the_busiest_worker_decides():
+    def learned(workers: int, shards: int) -> float:
+        return running_costs.costs(Workload(rows=9_000, texts=True, workers=workers, shards=shards)).learn["encoding"]
+
+    alone = learned(1, 1)
+    assert learned(8, 1) == alone  # one part, one worker
+    assert learned(8, 9) == pytest.approx(alone * 2 / 9)  # seven workers have one part, and one has two
+    assert learned(9, 9) == learned(64, 9) == pytest.approx(alone / 9)
+
+
+def test_plan_says_where_workers_have_nothing_to_do():
+    words = ["plan", "--rows", "1e5", "--texts", "--workers", 4]
+    assert "A task comes in 1 part, so no more workers" in " ".join(reticent(*words).stdout.split())
+    spread = reticent(*words, "--shards", 8).stdout
+    assert "so no more workers" not in " ".join(spread.split())
+    assert json.loads(reticent(*words, "--shards", 8, "--json").stdout)["costs"]["cluster"]["parts"] == 8
 
 
 def test_a_plan_by_hand():
@@ -153,6 +184,7 @@ def test_a_budget_and_costs_can_be_planned_together():
         ("--rows 1e16", "Expected rows <= 1000000000000000"),
         ("--rows 10 --tasks -1", "Expected tasks >= 1"),
         ("--rows 10 --width 0", "Expected width >= 1"),
+        ("--rows 10 --shards 0", "Expected shards >= 1"),
         ("--rows 10 --file xls", "Expected a file out of parquet, csv, npz"),
         ("--rows 10 --labels 10 --live-labels 11", "Expected live labels <= labels"),
         ("--rows 10 --tasks 1e12", "Expected tasks <= 1000000"),

@@ -17,7 +17,8 @@ FACTOR = 2.5
 """Times and memory of one worker, and sizes of models, in docs/scaling.md are within it, in runs that speeds were
 fitted to, and in runs of other sizes that were forecast before they were made.
 
-Except that they are further below the model where few labels stand out from noise. Workers are not checked.
+Except that they are further below the model where few labels stand out from noise. So are times of two to eight
+workers, with speeds of the machine that they were run on.
 """
 
 # `released.standing`, `gate.sparse`: spaces up to here keep all; else so many of noise alone, and of earlier ones
@@ -25,7 +26,7 @@ _ALL_KEPT, _KEPT, _STANDING = 2_000, 300, 1_000
 _NAMED = 230  # bytes of memory for the name of a label
 _CELL = 4  # bytes of a float32
 _CSV_CELL = 10  # bytes of a number as text, with its comma
-_PART = 1 << 27  # bytes that a worker gets at a time
+_PART = 1 << 26  # bytes that a worker gets at a time, as in `readers.sources`
 _MOST_TASKS = 1_000_000  # each is looked at
 _BATCH = 1 << 24  # bytes of rows in memory at a time
 
@@ -95,6 +96,7 @@ class Workload:
         live_labels: Labels with examples in one task; by default the labels are shared out among the tasks.
         tasks: Of equal size.
         workers: Processes on one or more machines, each with a processor of its own.
+        shards: Files that a task comes in: a worker takes one at a time, or a part of a large one.
         file: What rows are read from.
         texts: Whether rows are short texts, which an encoder turns into features first.
 
@@ -109,11 +111,12 @@ class Workload:
     live_labels: int | None = None
     tasks: int = 1
     workers: int = 1
+    shards: int = 1
     file: File = "parquet"
     texts: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("rows", "width", "labels", "workers"):
+        for name in ("rows", "width", "labels", "workers", "shards"):
             errors.whole(name, getattr(self, name), at_least=1)
         errors.whole("tasks", self.tasks, at_least=1, at_most=_MOST_TASKS)
         if self.live_labels is not None:
@@ -149,6 +152,20 @@ class Workload:
     def learned(self) -> int:
         """Labels that a prediction is compared with, at most."""
         return self.labels if self.labels <= _ALL_KEPT else min(self.labels, self.live * self.tasks)
+
+    @property
+    def parts(self) -> int:
+        """Parts of one task, which workers take one after another: its files, or ranges of large ones."""
+        return max(min(self.shards, math.ceil(self.rows / self.tasks)), math.ceil(_bytes_of(self) / self.tasks / _PART))
+
+    @property
+    def longest(self) -> float:
+        """The share of a task's rows that its busiest worker gets; parts are of one size.
+
+        >>> [Workload(rows=900, shards=9, workers=workers).longest for workers in (1, 3, 8)]
+        [1.0, 0.3333333333333333, 0.2222222222222222]
+        """
+        return math.ceil(self.parts / self.workers) / self.parts
 
     @property
     def cells(self) -> int:
@@ -204,16 +221,14 @@ def costs(work: Workload, speeds: Speeds = MEASURED) -> Costs:
     """Returns what a workload costs, from sizes and speeds alone.
 
     >>> one, sixteen = (costs(Workload(rows=10**8, width=768, workers=n)) for n in (1, 16))
-    >>> one.learn["reading"] == 16 * sixteen.learn["reading"]
-    True
+    >>> round(one.learn["reading"] / sixteen.learn["reading"], 1)
+    16.0
     """
-    bytes_in = _bytes_of(work)
-    parts = work.tasks * math.ceil(bytes_in / work.tasks / _PART)
-    busy = min(work.workers, max(1, parts // work.tasks))  # a task with fewer parts than workers leaves some idle
     sums = work.live * work.width
     drawn = work.blocks * work.width
     spread = work.workers > 1
-    sent = 8.0 * sums * work.tasks * busy if spread else 0.0
+    sent = 8.0 * sums * work.tasks * work.parts if spread else 0.0
+    given = work.tasks * work.parts * work.longest  # to the busiest worker
     encode = work.rows * speeds.text if work.texts else 0.0
     read = work.cells * {"parquet": speeds.parquet, "csv": speeds.csv, "npz": speeds.npz}[work.file]
     if work.texts:
@@ -226,11 +241,11 @@ def costs(work: Workload, speeds: Speeds = MEASURED) -> Costs:
     }
     start = speeds.start + (speeds.encoder if work.texts else 0.0)
     base = speeds.base + (speeds.encoder_base if work.texts else 0.0)
-    learn = {name: seconds / busy for name, seconds in shared.items() if seconds or name != "encoding"} | {
+    learn = {name: seconds * work.longest for name, seconds in shared.items() if seconds or name != "encoding"} | {
         "noise": drawn * speeds.noise,
         "publishing": drawn * speeds.publish + work.tasks * (speeds.task + work.labels * speeds.name),
         "start": start,
-        "cluster": speeds.ray_start + parts * speeds.ray_part / busy + sent * speeds.network if spread else 0.0,
+        "cluster": speeds.ray_start + start + given * speeds.ray_part + sent * speeds.network if spread else 0.0,
     }
     predict = {
         "start": start + speeds.task / 2 + drawn * speeds.publish + work.labels * speeds.name,
@@ -254,10 +269,10 @@ def costs(work: Workload, speeds: Speeds = MEASURED) -> Costs:
             "driver": base + accumulators + 4 * release + names,
             "predicting": base + 6 * _BATCH + 8.0 * work.learned * work.tasks * work.width + names,
         },
-        disk={"input": float(bytes_in), "release": release, "model": model},
+        disk={"input": float(_bytes_of(work)), "release": release, "model": model},
         cluster={
             "workers": work.workers,
-            "parts": parts,
+            "parts": work.tasks * work.parts,
             "bytes_to_driver": sent,
             "processor_hours": (math.fsum(shared.values()) + learn["noise"] + learn["publishing"]) / 3600,
         },

@@ -19,6 +19,7 @@ LiveLabels = Annotated[
     typer.Option(help="With --rows: labels with examples in one task; else they are shared out among tasks.", **_COUNT),
 ]
 Workers = Annotated[str | None, typer.Option(help="With --rows: processes, each with its own processor; 1.", **_COUNT)]
+Shards = Annotated[str | None, typer.Option(help="With --rows: files that a task comes in; 1.", **_COUNT)]
 File = Annotated[str | None, typer.Option(help=f"With --rows: {', '.join(running_costs.FILES)}; parquet.")]
 Texts = Annotated[bool, typer.Option("--texts", help="With --rows: rows are short texts, which MiniLM encodes.")]
 Measure = Annotated[bool, typer.Option("--measure", help="With --rows: measure the speeds of this machine first.")]

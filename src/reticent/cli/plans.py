@@ -88,6 +88,7 @@ def plan(
     labels: cost_plans.Labels = None,
     live_labels: cost_plans.LiveLabels = None,
     workers: cost_plans.Workers = None,
+    shards: cost_plans.Shards = None,
     file: cost_plans.File = None,
     texts: cost_plans.Texts = False,
     measure: cost_plans.Measure = False,
@@ -103,8 +104,8 @@ def plan(
     `reticent plan --rows 1e8 --width 768 --labels 1e6 --tasks 60 --workers 16`
     """
     length = cost_plans.count("tasks", tasks)
-    given = {"width": width, "labels": labels, "live_labels": live_labels, "workers": workers, "file": file}
-    stream = cost_plans.planned(rows, length, texts=texts, measure=measure, **given)
+    given = {"width": width, "labels": labels, "live_labels": live_labels, "workers": workers, "shards": shards}
+    stream = cost_plans.planned(rows, length, texts=texts, measure=measure, file=file, **given)
     if stream is not None and epsilon is None and release is None:
         if plot is not None or html is not None:
             raise errors.InvalidValue("Expected --epsilon E or --release N with --plot and --html: they show privacy.")

@@ -58,11 +58,16 @@ def cost_notes(found: running_costs.Costs) -> Iterator[str]:
         f"{work.file}; {work.labels:,} labels, of which {work.live:,} have examples in a task (--live-labels). "
         "Predict: as many rows again, in one process."
     )
+    if work.parts < work.workers:
+        yield (
+            f"A task comes in {work.parts:,} part{'s'[: work.parts > 1]}, so no more workers have something to do. "
+            "Write it as more files (--shards)."
+        )
     yield f"Speeds: {found.speeds.measured} (--measure takes a quarter of a minute here)."
     yield (
-        f"Time and memory of one worker were within a factor of {running_costs.FACTOR:g} in runs that were forecast, "
-        "or less where few labels stand out. Clusters and larger sizes are on paper. Public sizes go in, no "
-        "data is read. Curves and checks: docs/scaling.md."
+        f"Time and memory of one worker, and times of up to eight, were within a factor of {running_costs.FACTOR:g} in "
+        "runs that were forecast, or less where few labels stand out. Several machines and larger sizes are on paper. "
+        "Public sizes go in, no data is read. Curves and checks: docs/scaling.md."
     )
 
 
