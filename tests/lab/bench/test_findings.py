@@ -189,6 +189,18 @@ def test_a_finding_of_the_paper_is_tested_without_our_methods():
     assert claims_table(claims(by_digest(ours))).title == "Our claims"
 
 
+def test_what_no_spec_asks_for_is_not_missing():
+    blocks, paper = "icd10cm-blocks", "split-cifar100"
+    runs = [made(v, "cosine-paper", "released", ratio=r, data=blocks) for r, v in ((0.0, 70), (50.0, 60), (100.0, 50))]
+    ours = [made(v + 5, "cosine", "released", ratio=r, data=blocks) for r, v in ((0.0, 70), (50.0, 65), (100.0, 60))]
+    found = verdicts(made(60, "cosine-paper", data=blocks), *runs, *ours)
+    assert found["ours is above the paper's at every ratio (released, epsilon 1)"] == REPRODUCED
+    assert found["Release Labels degrades with blurriness (the paper's Cosine, epsilon 1)"] == REPRODUCED
+    claim = "Base Dataset below Label Oracle (the paper's Cosine, epsilon 1)"
+    assert claim not in found
+    assert verdicts(made(60, "cosine-paper", data=paper))[claim] == NOT_RUN
+
+
 def test_names_and_memory_are_rows_of_their_own():
     runs = [made(50, "cosine"), made(90, "cosine", names=True), made(95, "cosine", memory="vault")]
     measured = Measured(by_digest(runs), DATA)
