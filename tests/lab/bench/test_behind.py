@@ -79,22 +79,23 @@ def test_more_than_half_a_point_is_listed_the_same_method_first():
 
 def test_a_reason_that_is_known_is_named_and_told_below():
     made = [
-        done(Run(data=data, learner=learner, tasks=5), accuracy)
+        done(Run(data="digits", learner=learner, tasks=5, epsilon=epsilon, seed=seed), accuracy)
         for learner, accuracy in (("peft", 0.5), ("peft-paper", 0.7))
-        for data in ("digits", "clinc150")
+        for epsilon in (1.0, 8.0)
+        for seed in range(2)
     ]
     table = behind_table(by_digest(made))
-    assert {row[0]: row[8] for row in table.rows} == {"digits": "two labels in a task", "clinc150": "not known"}
-    assert table.notes[0].startswith("Two labels in a task: ")
+    assert {row[2]: row[8] for row in table.rows} == {"8": "steps too large for few labels", "1": "not known"}
+    assert table.notes[0].startswith("Steps too large for few labels: ")
     assert behind_table({}).notes == ()
 
 
 @pytest.mark.parametrize(
     ("paper", "reason"),
     [
-        ((0.50, 0.52, 0.57), "by chance, as far as 3 seeds tell"),
+        ((0.50, 0.52, 0.57), "3 seeds do not tell it from chance"),
         ((0.52, 0.53, 0.52), "not known"),
-        ((0.6,), "not known"),
+        ((0.6,), "one seed, which does not tell it from chance"),
     ],
     ids=["far apart", "close together", "one seed"],
 )
@@ -103,3 +104,25 @@ def test_differences_that_seeds_do_not_tell_from_chance_say_so(paper, reason):
     theirs = [done(Run(data="clinc150", learner="cosine-paper", seed=s), value) for s, value in enumerate(paper)]
     (row,) = behind_table(by_digest([*mine, *theirs])).rows
     assert row[8] == reason
+
+
+def test_ours_is_compared_with_the_papers_method_through_the_encoder():
+    theirs = [done(Run(data="clinc150", learner="peft-paper", adapter="film", seed=seed), 0.9) for seed in range(2)]
+    mine = [done(Run(data="clinc150", learner="peft", seed=seed), 0.5) for seed in range(3)]
+    through = [done(Run(data="clinc150", learner="peft", adapter="film", seed=seed), 0.8) for seed in range(2)]
+    found = {row[1]: (row[5], row[8]) for row in behind_table(by_digest([*theirs, *mine, *through])).rows}
+    assert found == {
+        "disjoint, 10 tasks": (
+            "PEFT Ensemble, film, 90.0",
+            "trained through the encoder; choose adapter=film there",
+        ),
+        "disjoint, 10 tasks, film": ("PEFT Ensemble, 90.0", "not known"),
+    }
+
+
+def test_medians_are_of_the_seeds_that_both_have():
+    mine = [done(Run(data="clinc150", learner="cosine", seed=s), v) for s, v in enumerate((0.5, 0.5, 0.9, 0.9, 0.9))]
+    theirs = [done(Run(data="clinc150", learner="cosine-paper", seed=seed), 0.6) for seed in range(2)]
+    (pair,) = pairs(by_digest([*mine, *theirs]))
+    assert [pair.ours, pair.paper] == pytest.approx([50.0, 60.0])
+    assert pairs(by_digest([mine[4], *theirs])) == []

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reticent.lab.bench.findings import EPSILONS, RATIOS, measured
+from reticent.lab.bench.findings import EPSILONS, RATIOS
+from reticent.lab.bench.medians import measured
 from reticent.lab.bench.run import LABELS, Results
 from reticent.report import axes, figures, picture, svg
 
@@ -17,7 +18,7 @@ METHODS = {
 _METHOD_LABELS = {"oracle": "oracle", "base": "public", "public-1000x": "1000x", "released": "released"}
 _SIZES = {"base": "1x", "public-10x": "10x", "public-100x": "100x", "public-1000x": "1000x"}
 MOST_PLOTS = 2  # the first data sets: all of them are in the tables, and in the HTML report
-_WORDS = "Average accuracy after the last of ten tasks, median over seeds."
+_WORDS = "Average accuracy after the last task, median over seeds."
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ def printed(spec: Spec, metric: str, row: Key, columns: Sequence[object]) -> dic
             column = None if spec.columns in ("task", "aggregation") else getattr(value, spec.columns)
             adapter = f", {value.adapter}" if value.adapter is not None and row[1] != "cosine" else ""
             if column in columns:
-                found.setdefault(f"paper, {value.data}{adapter}", {})[column] = _as_printed(value)
+                found.setdefault(f"paper, {value.data}{adapter}", {})[column] = _as_printed(spec, value, row)
     return found
 
 
@@ -167,8 +167,9 @@ def _has_epsilon(spec: Spec, value: PaperValue) -> bool:
     return not (spec.columns == "share" and value.share is not None)
 
 
-def _as_printed(value: PaperValue) -> str:
-    at = f" at epsilon {value.epsilon:g}" if value.share is not None and value.epsilon not in (None, 1) else ""
+def _as_printed(spec: Spec, value: PaperValue, row: Key) -> str:
+    elsewhere = spec.columns != "epsilon" and value.epsilon is not None and value.epsilon != row[0]
+    at = f" at epsilon {value.epsilon:g}" if elsewhere else ""
     middle, low, high, std = (_typed(n, value.metric) for n in (value.middle, value.low, value.high, value.std))
     if value.low is not None and value.high is not None:
         return f"{middle} ({low}, {high}){at}"

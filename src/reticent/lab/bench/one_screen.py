@@ -1,6 +1,7 @@
 """What to take away from many runs, on one screen: the paper's method beside ours."""
 
-from reticent.lab.bench.findings import findings, in_short, measured
+from reticent.lab.bench.findings import findings, in_short
+from reticent.lab.bench.medians import measured
 from reticent.lab.bench.run import Results
 from reticent.lab.bench.typeset import Table
 
@@ -15,7 +16,7 @@ _LABELS = {"base": "public", "released": "released"}
 
 
 def one_screen(results: Results) -> Table:
-    """Returns accuracy after the last of ten disjoint tasks, for each data set, epsilon and label policy that was run.
+    """Returns accuracy after the last of disjoint tasks, for each data set, epsilon and label policy that was run.
 
     Example:
         >>> one_screen({}).rows
@@ -31,8 +32,9 @@ def one_screen(results: Results) -> Table:
     short = in_short(findings(results))
     return Table(
         "On one screen",
-        f"{short} Average accuracy after the last of ten disjoint tasks, %, median over seeds; of the paper's shares "
-        "of the budget the best.",
+        f"{short} Average accuracy after the last of ten disjoint tasks (digits: five), %, median over seeds; of the "
+        "shares of the budget that were run with the paper's split, the best. *Public*: the labels of the data set "
+        "are the public ones (the paper's Base Dataset).",
         ("data", "epsilon", "labels", *_LEARNERS),
         tuple(rows),
     )

@@ -74,7 +74,8 @@ def _attack_table(spec: Spec, found: Mapping[str, Any] | None) -> Table:
     games = sorted({point["trials"] for point in found["points"]})
     confidence = 1 - label_attack.ALPHA
     caption += f" {' or '.join(f'{n:,}' for n in games)} games; limits are exact, at confidence {confidence:g}. "
-    caption += "A leak is proven where even the lower limit is above the bound of differential privacy."
+    caption += "A leak is proven where even the lower limit is above the bound of differential privacy. Rows with an "
+    caption += "accuracy of 1 leak at every epsilon: where the bound is near 1, too few games are played to prove it."
     rows = tuple(
         (
             point["target"],
