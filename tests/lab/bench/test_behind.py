@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reticent.lab.bench.behind import behind_table, pairs
+from reticent.lab.bench.behind import TUNED, behind_table, pairs
 from reticent.lab.bench.run import Run
 from tests.lab.tiny import by_digest, done
 
@@ -85,7 +85,7 @@ def test_a_reason_that_is_known_is_named_and_told_below():
         for seed in range(2)
     ]
     table = behind_table(by_digest(made))
-    assert {row[2]: row[8] for row in table.rows} == {"8": "steps too large for few labels", "1": "not known"}
+    assert {row[2]: row[8] for row in table.rows} == {"8": "steps too large for few labels", "1": TUNED}
     assert table.notes[0].startswith("Steps too large for few labels: ")
     assert behind_table({}).notes == ()
 
@@ -116,7 +116,7 @@ def test_ours_is_compared_with_the_papers_method_through_the_encoder():
             "PEFT Ensemble, film, 90.0",
             "trained through the encoder; choose adapter=film there",
         ),
-        "disjoint, 10 tasks, film": ("PEFT Ensemble, 90.0", "not known"),
+        "disjoint, 10 tasks, film": ("PEFT Ensemble, 90.0", TUNED),
     }
 
 

@@ -22,6 +22,7 @@ MARGIN = 0.5  # points of accuracy
 OTHER_METHOD = "another method; choose {} there"
 OTHER_ADAPTER = "trained through the encoder; choose adapter=film there"
 UNKNOWN = "not known"
+TUNED = "not known; theirs is tuned on data of a task, which it does not pay for"
 CHANCE = "{} seeds do not tell it from chance"
 ONE_SEED = "one seed, which does not tell it from chance"
 # What was found out: by data set, learner of ours and epsilon, a name of the reason and what was measured.
@@ -88,7 +89,9 @@ class Pair:
             return known[0]
         if len(self.differences) == 1:
             return ONE_SEED
-        return CHANCE.format(len(self.differences)) if self.is_chance else UNKNOWN
+        if self.is_chance:
+            return CHANCE.format(len(self.differences))
+        return TUNED if self.theirs == "peft-paper" else UNKNOWN
 
 
 def pairs(results: Results) -> list[Pair]:
