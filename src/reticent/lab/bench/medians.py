@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from reticent.lab.bench import specs
-from reticent.lab.bench.run import BLURRY, FILM, LAST_LAYER, MEMORIES, TASKS, Results, Run
+from reticent.lab.bench.run import BLURRY, FILM, LAST_LAYER, MEMORIES, TASKS, Result, Results, Run
 from reticent.lab.data.datasets import DIGITS, DIGITS_AND_CIFAR100, FIVE_DATASETS, NAMES
 
 TASKS_OF = {DIGITS: 5, DIGITS_AND_CIFAR100: 5, FIVE_DATASETS: 5}
@@ -74,8 +74,10 @@ def measured(results: Results) -> list[Measured]:
     >>> measured({})
     []
     """
-    found = {result["run"]["data"] for result in results.values()}
-    return [Measured(results, name) for name in NAMES if name in found]
+    found: dict[str, dict[str, Result]] = {}
+    for key, result in results.items():
+        found.setdefault(result["run"]["data"], {})[key] = result
+    return [Measured(found[name], name) for name in NAMES if name in found]
 
 
 def _is_offered(wanted: Mapping[str, Any]) -> bool:
