@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reticent.lab.bench.findings import NOT_REPRODUCED, NOT_RUN, REPRODUCED
+from reticent.lab.bench.findings import NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDECIDED
 from reticent.lab.bench.paper_claims import UNTESTABLE, summary
 from reticent.lab.bench.run import Run
 from tests.lab.tiny import by_digest, done
@@ -33,3 +33,10 @@ def test_verdicts_say_on_which_data_a_claim_shows():
     assert verdicts(*good)[claim] == ("1 of 1", REPRODUCED)
     assert verdicts(*bad)[claim] == ("0 of 1; not everywhere on icd10cm", NOT_REPRODUCED)
     assert verdicts(*good, *bad)[claim] == ("1 of 2; not everywhere on icd10cm", "in part")
+
+
+def test_checks_that_are_too_close_to_call_do_not_decide():
+    claim = "Labels that are updated in every task cost accuracy: Base Dataset below Label Oracle"
+    close, good = base_and_oracle("clinc150", 0.7, 0.703), base_and_oracle("icd10cm", 0.5, 0.7)
+    assert verdicts(*close)[claim] == ("0 of 1; 1 too close to call", UNDECIDED)
+    assert verdicts(*close, *good)[claim] == ("1 of 2; 1 too close to call", REPRODUCED)

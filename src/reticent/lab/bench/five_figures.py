@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reticent.lab.bench.chosen import CHOSE_NOTHING
 from reticent.lab.bench.findings import EPSILONS, RATIOS
 from reticent.lab.bench.medians import measured
 from reticent.lab.bench.run import LABELS, Results
@@ -15,9 +16,9 @@ METHODS = {
     "PEFT, the paper's": "peft-paper",
     "PEFT, ours": "peft",
 }
-_METHOD_LABELS = {"oracle": "oracle", "base": "public", "public-1000x": "1000x", "released": "released"}
+_SOURCES = {"oracle": "oracle", "base": "public", "public-1000x": "1000x", "released": "released"}
 _SIZES = {"base": "1x", "public-10x": "10x", "public-100x": "100x", "public-1000x": "1000x"}
-MOST_PLOTS = 2  # the first data sets: all of them are in the tables, and in the HTML report
+_ASIDE = 0.09  # between markers of one place
 _WORDS = "Average accuracy after the last task, median over seeds."
 
 
@@ -45,8 +46,8 @@ def five(results: Results, attack: Mapping[str, Any] | None) -> list[Figure]:
     """
     found = [
         _figure("attack", figures.ATTACK_TITLE, figures.attack_figures(attack)[:1] if attack else [], ""),
-        _figure("labels", "Where labels come from, epsilon 1", _by_labels(results, _METHOD_LABELS, "labels"), _WORDS),
-        _figure("sizes", "Public labels that never occur, epsilon 1", _by_labels(results, _SIZES, "labels"), _WORDS),
+        _figure("labels", "Where labels come from, epsilon 1", _by_labels(results, _SOURCES, joined=False), _WORDS),
+        _figure("sizes", "Public labels that never occur, epsilon 1", _by_labels(results, _SIZES, joined=True), _WORDS),
         _figure("blurry", "Classes spread over tasks, released labels", _by_ratio(results), _WORDS),
         _figure("share", "Share of the budget that buys the labels, epsilon 1", _by_share(results), _WORDS),
     ]
@@ -54,12 +55,14 @@ def five(results: Results, attack: Mapping[str, Any] | None) -> list[Figure]:
 
 
 def _figure(name: str, title: str, plots: Sequence[svg.Plot], words: str) -> Figure | None:
-    return Figure(name, title, picture.standalone(title, plots[:MOST_PLOTS], words)) if plots else None
+    """Returns plots of the first data set and of those that chose no default; all are in tables and the HTML report."""
+    shown = [plot for i, plot in enumerate(plots) if not i or plot.caption in CHOSE_NOTHING]
+    return Figure(name, title, picture.standalone(title, shown, words)) if shown else None
 
 
-def _by_labels(results: Results, labels: Mapping[str, str], axis: str) -> list[svg.Plot]:
+def _by_labels(results: Results, labels: Mapping[str, str], *, joined: bool) -> list[svg.Plot]:
     order = sorted(labels, key=LABELS.index)
-    x = axes.marked(axis, {float(i): labels[name] for i, name in enumerate(order)})
+    x = axes.marked("labels", {float(i): labels[name] for i, name in enumerate(order)})
     return [
         plot
         for at in measured(results)
@@ -70,6 +73,7 @@ def _by_labels(results: Results, labels: Mapping[str, str], axis: str) -> list[s
                 for said, learner in METHODS.items()
             },
             x,
+            joined=joined,
         )
     ]
 
@@ -111,12 +115,20 @@ def _by_share(results: Results) -> list[svg.Plot]:
     return plots
 
 
-def _plot(data: str, lines: Mapping[str, Sequence[tuple[float, str, float | None]]], x: axes.Axis) -> list[svg.Plot]:
+def _plot(
+    data: str,
+    lines: Mapping[str, Sequence[tuple[float, str, float | None]]],
+    x: axes.Axis,
+    *,
+    joined: bool = True,
+) -> list[svg.Plot]:
+    """Returns the plot of some lines, none where each has one point; points that are not joined stand side by side."""
     series = []
     for style, (name, values) in enumerate(lines.items()):
+        aside = 0.0 if joined else _ASIDE * (style - (len(lines) - 1) / 2)
         before = (None, *(y for _, _, y in values))
         points = [
-            svg.Point(x=at, y=y, at=said, value=f"{y:.1f}", apart=last is None)
+            svg.Point(x=at + aside, y=y, at=said, value=f"{y:.1f}", apart=last is None or not joined)
             for (at, said, y), last in zip(values, before, strict=False)
             if y is not None
         ]

@@ -15,6 +15,15 @@ _USUAL = {"ratio": 0.0, "names": False, "memory": MEMORIES[0], "blurry": BLURRY,
 _BY_DEFAULT = {**_USUAL, "adapter": LAST_LAYER, "tasks": TASKS}
 
 
+def accuracy_of(result: Result) -> float:
+    """Returns what tables show of a run, in percent: average accuracy over tasks, after the last one.
+
+    Where all classes are blurry no task has labels of its own; then it is accuracy on the test data of all.
+    """
+    everywhere = result["run"].get("blurry") == 100 and result.get("overall")
+    return 100 * float(result["overall"][-1] if everywhere else result["accuracy"])
+
+
 @dataclass(frozen=True)
 class Measured:
     """What was run on one data set."""
@@ -29,16 +38,22 @@ class Measured:
 
     def seeds(self, learner: str, labels: str = "base", *, metric: str = "accuracy", **others: Any) -> list[float]:
         """Returns what each seed has, of the share with the largest median; accuracy in percent."""
+        return list(self.by_seed(learner, labels, metric=metric, **others).values())
+
+    def by_seed(
+        self, learner: str, labels: str = "base", *, metric: str = "accuracy", **others: Any
+    ) -> dict[int, float]:
+        """Returns the same as `seeds`, by the numbers of the seeds."""
         wanted = self._wanted(learner, labels, others)
         scale = 1 if metric == "known" else 100
-        found: dict[float | None, list[float]] = {}
+        found: dict[float | None, dict[int, float]] = {}
         for result in self.results.values():
             run = result["run"]
             if result["status"] == "done" and all(
                 run.get(key, _BY_DEFAULT.get(key)) == value for key, value in wanted.items()
             ):
-                found.setdefault(run["share"], []).append(scale * result[metric])
-        return max(found.values(), key=statistics.median, default=[])
+                found.setdefault(run["share"], {})[run["seed"]] = scale * result[metric]
+        return max(found.values(), key=lambda by_seed: statistics.median(by_seed.values()), default={})
 
     def asked(self, learner: str, labels: str = "base", **others: Any) -> bool:
         """Returns whether the specs of the package have such runs: what none asks for is not missing.

@@ -1,11 +1,16 @@
-"""What to take away from many runs, on one screen: the paper's method beside ours."""
+"""What to take away from many runs, on one screen: in sentences, and the paper's method beside ours."""
 
-from reticent.lab.bench.findings import findings, in_short
-from reticent.lab.bench.medians import measured
+import statistics
+from collections.abc import Iterator, Sequence
+
+from reticent.lab.bench import catalogue
+from reticent.lab.bench.behind import MARGIN, Pair, pairs
+from reticent.lab.bench.chosen import CHOSE_NOTHING
+from reticent.lab.bench.findings import EPSILONS, findings, in_short
+from reticent.lab.bench.medians import Measured, measured
 from reticent.lab.bench.run import Results
 from reticent.lab.bench.typeset import Table
 
-EPSILONS = (1.0, 8.0)
 _LEARNERS = {
     "Cosine, the paper's": "cosine-paper",
     "Cosine, ours": "cosine",
@@ -24,17 +29,61 @@ def one_screen(results: Results) -> Table:
     """
     rows = []
     for at in measured(results):
-        for epsilon in EPSILONS:
-            for labels, said in _LABELS.items():
-                found = [at(learner, labels, epsilon=epsilon) for learner in _LEARNERS.values()]
-                if any(value is not None for value in found):
-                    rows.append((at.data, f"{epsilon:g}", said, *("-" if v is None else f"{v:.1f}" for v in found)))
-    short = in_short(findings(results))
-    return Table(
-        "On one screen",
-        f"{short} Average accuracy after the last of ten disjoint tasks (digits: five), %, median over seeds; of the "
-        "shares of the budget that were run with the paper's split, the best. *Public*: the labels of the data set "
-        "are the public ones (the paper's Base Dataset).",
-        ("data", "epsilon", "labels", *_LEARNERS),
-        tuple(rows),
+        for labels, said in _LABELS.items():
+            found = [_entry(at, learner, labels) for learner in _LEARNERS.values()]
+            if any(entry != _NONE for entry in found):
+                rows.append((at.data, said, *found))
+    caption = (
+        "Average accuracy after the last of ten disjoint tasks (digits: five) at epsilon 1 / 8, %, median over seeds; "
+        "of the shares of the budget that were run with the paper's split, the best. *Public*: the labels of the data "
+        "set are the public ones (the paper's Base Dataset)."
     )
+    return Table("On one screen", caption, ("data", "labels", *_LEARNERS), tuple(rows))
+
+
+_NONE = " / ".join("-" for _ in EPSILONS)
+
+
+def _entry(at: Measured, learner: str, labels: str) -> str:
+    found = (at(learner, labels, epsilon=epsilon) for epsilon in EPSILONS)
+    return " / ".join("-" if value is None else f"{value:.1f}" for value in found)
+
+
+def takeaways(results: Results) -> list[str]:
+    """Returns what to take away, in a few sentences.
+
+    Example:
+        >>> takeaways({})
+        []
+    """
+    short = in_short(findings(results))
+    compared = [pair for pair in pairs(results) if pair.is_same_method and pair.adapter == pair.cell.adapter]
+    return [*([short] if short else []), *_of_pairs(compared)]
+
+
+def _of_pairs(compared: Sequence[Pair]) -> Iterator[str]:
+    """Says how ours does against the same method of the paper."""
+    for learner in ("cosine", "peft"):
+        mine = [pair for pair in compared if pair.cell.learner == learner]
+        if not mine:
+            continue
+        worse = [pair for pair in mine if pair.points > MARGIN]
+        ahead = sum(pair.points < -MARGIN for pair in mine)
+        words = f"Our {catalogue.entry(learner).title} against the paper's, {len(mine)} settings: ahead by more than "
+        words += f"half a point in {ahead}, behind by as much in {len(worse)}{_gains(mine)}."
+        ruled = [pair for pair in worse if pair.by_rule is not None and pair.paper - pair.by_rule <= MARGIN]
+        if ruled:
+            words += f" In {len(ruled)} of these {len(worse)} the same heads are not behind under the paper's `argmax`."
+        yield words
+    unseen = [pair for pair in compared if pair.cell.data in CHOSE_NOTHING]
+    if unseen:
+        behind = sum(pair.points > MARGIN for pair in unseen)
+        words = f"On data that no default of ours was chosen on ({', '.join(CHOSE_NOTHING)}), {len(unseen)} settings: "
+        yield f"{words}behind in {behind}{_gains(unseen)}."
+
+
+def _gains(compared: Sequence[Pair]) -> str:
+    """Says the median difference at each epsilon."""
+    by_epsilon = {e: [-pair.points for pair in compared if pair.cell.epsilon == e] for e in EPSILONS}
+    said = [f"{statistics.median(points):+.1f} at epsilon {e:g}" for e, points in by_epsilon.items() if points]
+    return f"; the median difference is {' and '.join(said)}" if said else ""

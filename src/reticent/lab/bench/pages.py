@@ -14,11 +14,12 @@ from reticent.lab.bench.behind import behind_table
 from reticent.lab.bench.chosen import chosen_table
 from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.estimates import WITHOUT_DATA, Estimates, duration, processor
-from reticent.lab.bench.findings import claims, claims_table, findings, findings_table, in_short
+from reticent.lab.bench.findings import findings, findings_table, in_short
 from reticent.lab.bench.five_figures import five
 from reticent.lab.bench.folder import STREAMS, Folder
 from reticent.lab.bench.one_run import NOT_PRIVATE
 from reticent.lab.bench.one_screen import one_screen
+from reticent.lab.bench.our_claims import claims, claims_table
 from reticent.lab.bench.paper_claims import summary
 from reticent.lab.bench.run import Result, Results
 from reticent.lab.bench.runner import Outcome

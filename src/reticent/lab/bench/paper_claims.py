@@ -10,6 +10,7 @@ from reticent.lab.bench.findings import (
     NOT_REPRODUCED,
     NOT_RUN,
     REPRODUCED,
+    UNDECIDED,
     Check,
     Finding,
 )
@@ -51,12 +52,13 @@ def summary(results: Results) -> Table:
 def _shown(check: Check, measured: list[Measured]) -> tuple[str, str]:
     found = [finding for at in measured for finding in check(at)]
     verdicts = Counter(finding.verdict for finding in found)
-    checked = verdicts[REPRODUCED] + verdicts[NOT_REPRODUCED]
-    if not checked:
+    decided = verdicts[REPRODUCED] + verdicts[NOT_REPRODUCED]
+    if not decided + verdicts[UNDECIDED]:
         return "", NOT_RUN
-    words = f"{verdicts[REPRODUCED]} of {checked}"
+    words = f"{verdicts[REPRODUCED]} of {decided + verdicts[UNDECIDED]}"
+    words += f"; {verdicts[UNDECIDED]} too close to call" if verdicts[UNDECIDED] else ""
     words += f"; {verdicts[NOT_RUN]} not run" if verdicts[NOT_RUN] else ""
-    return f"{words}{_where(found)}", _verdict(verdicts[REPRODUCED] / checked)
+    return f"{words}{_where(found)}", _verdict(verdicts[REPRODUCED] / decided) if decided else UNDECIDED
 
 
 def _verdict(share: float) -> str:
