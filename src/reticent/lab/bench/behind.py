@@ -35,8 +35,8 @@ _OF_THE_RULE = (
     "The rule that joins heads: `pooled` adds up a label's rows of all tasks, each weighed by how likely the task has "
     "the label, as far as the energy of its rows shows. Labels that come back gain by it. It loses to the paper's "
     "`argmax`, which compares each task's row with the input at hand, where noise is so strong that the energy does "
-    "not show the task, and where there is next to no noise, since it drops most of the lengths and all biases that "
-    "heads have learned. Pass `aggregate=argmax` there; neither rule costs privacy."
+    "not show the task, and where there is no noise or few labels: it evens out lengths and takes off a direction that "
+    "tell labels apart there (benchmarks/joining_heads.py). Pass `aggregate=argmax`; neither rule costs privacy."
 )
 _OF_STAND_INS = (
     "With public labels the noisy total of the paper's Cosine does not depend on the tasks that examples are in: among "

@@ -1,0 +1,106 @@
+"""What each step of `pooled` does to heads that are there: a Markdown table of accuracies.
+
+    python benchmarks/joining_heads.py --data ../shared/data --out results/joining-heads
+
+The heads are those of the benchmark's runs (the same seeds of data and noise), so the first and the last column are in
+`docs/results/runs.parquet`, too. Between them the task that is a label's home is taken as known, which no rule knows:
+the label's rows of that task as they are, then all of one length, then without the direction of an average input. What
+the last step adds is to find the task, and lengths without their noise. Accuracy in %, medians of three seeds; public
+labels, disjoint streams. Ten minutes on one core, most of it for features; cells whose data is missing are left out.
+"""
+
+from contests import on_one_thread
+
+on_one_thread()
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from reticent.gate.noise import NoiseSource
+from reticent.lab.baselines.oracles import experiment
+from reticent.lab.bench.catalogue import learner_of
+from reticent.lab.bench.measures import Assigned
+from reticent.lab.bench.one_run import policy_of
+from reticent.lab.bench.run import Run
+from reticent.lab.bench.workspace import Workspace
+from reticent.lab.data.datasets import MissingData
+from reticent.numerics.rows import scaled
+from reticent.released.heads import BIAS, DECOY, ROWS, WEIGHT, blocks_of_heads, pool
+
+SEEDS = 3
+COLUMNS = ("argmax", "home known", "of one length", "and no average input", "pooled")
+CELLS: dict[str, dict[str, Any]] = {
+    "CLINC150, epsilon 1, persons in ten tasks": {"data": "clinc150", "epsilon": 1.0, "persons": 10},
+    "CLINC150, epsilon 1": {"data": "clinc150", "epsilon": 1.0},
+    "digits, epsilon 1": {"data": "digits", "epsilon": 1.0, "tasks": 5},
+    "digits, epsilon 8": {"data": "digits", "epsilon": 8.0, "tasks": 5},
+    "digits, no privacy": {"data": "digits", "epsilon": None, "tasks": 5},
+    "CIFAR-100 features, no privacy": {"data": "cifar100-features", "epsilon": None},
+}
+
+Floats = npt.NDArray[np.floating[Any]]
+
+
+def accuracies(run: Run, place: Workspace) -> list[float]:
+    """Returns the accuracy of a run's heads under each of `COLUMNS`."""
+    data = place.load(run)
+    train, test = data.rows(run.seed)
+    names, features = np.concatenate([data.labels, data.unseen_labels]), place.features(run)
+    stream = Assigned(run, data, names[train])
+    learner = learner_of(run, max(1, len(train) // run.tasks), tuned=lambda peft: peft)
+    model = experiment(learner, policy_of(run, data), budget=run.budget)
+    for t in range(run.tasks):
+        rows = train[stream.task == t]
+        model.set_params(noise=NoiseSource.seeded(int(run.digest, 16) % 2**60 + t))
+        model.learn_task(features[rows], names[rows].tolist(), name=f"task {t + 1}")
+    space = [str(label) for label in model.directory.model.labels.labels]
+    heads = [release.parameters for release in model.releases]
+    rows = np.unique(np.concatenate([head[ROWS] for head in heads])).astype(np.int64)
+    known = [space[row] for row in rows]
+    homes = np.array([stream.homes[label] for label in known])
+    x = scaled(features[test], learner.rule.length).astype(np.float32)  # type: ignore[attr-defined]
+
+    def average(scores: Floats) -> float:
+        """Average accuracy over tasks, as in the tables."""
+        right = np.array(known)[scores.argmax(axis=1)] == names[test]
+        at = np.array([stream.homes[label] for label in names[test].tolist()])
+        return 100 * float(np.mean([right[at == t].mean() for t in range(run.tasks)]))
+
+    logits = np.stack([x @ head[WEIGHT].T + head[BIAS] for head in heads])  # every head has every public label
+    own = np.stack([heads[home][WEIGHT][i] - heads[home][DECOY] for i, home in enumerate(homes)])
+    without = blocks_of_heads(heads, rows, None).sums[np.arange(len(rows)), homes]
+    weights = (own, _unit(own), _unit(without), pool(heads, rows)[WEIGHT])
+    return [average(logits.max(axis=0)), *(average(x @ np.asarray(weight).T) for weight in weights)]
+
+
+def _unit(rows: Floats) -> Floats:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--out", type=Path, default=Path("results/joining-heads"), help="where features are kept")
+    given = parser.parse_args(arguments)
+    place = Workspace(given.data, given.out)
+    print(f"| | {' | '.join(COLUMNS)} |\n|---|{'---|' * len(COLUMNS)}")
+    for name, fields in CELLS.items():
+        try:
+            made = [accuracies(Run(learner="peft", seed=seed, **fields), place) for seed in range(SEEDS)]
+        except MissingData as error:
+            print(error, file=sys.stderr)
+            continue
+        medians = " | ".join(f"{statistics.median(column):.1f}" for column in zip(*made, strict=True))
+        print(f"| {name} | {medians} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
