@@ -1,4 +1,4 @@
-"""Why our PEFT is behind on digits: two learners for benchmarks/few_labels.toml, whose steps differ."""
+"""Smaller steps for our PEFT where a task has few labels: two learners for benchmarks/few_labels.toml."""
 
 import reticent as rt
 from reticent.encoders import last_layer

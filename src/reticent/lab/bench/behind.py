@@ -36,7 +36,8 @@ _OF_THE_RULE = (
     "the label, as far as the energy of its rows shows. Labels that come back gain by it. It loses to the paper's "
     "`argmax`, which compares each task's row with the input at hand, where noise is so strong that the energy does "
     "not show the task, and where there is no noise or few labels: it evens out lengths and takes off a direction that "
-    "tell labels apart there (benchmarks/joining_heads.py). Pass `aggregate=argmax`; neither rule costs privacy."
+    "tell labels apart there (benchmarks/joining_heads.py). Say `aggregate=argmax` there, when a model is made or "
+    "loaded; neither rule costs privacy."
 )
 _OF_STAND_INS = (
     "With public labels the noisy total of the paper's Cosine does not depend on the tasks that examples are in: among "
