@@ -389,6 +389,10 @@ def test_examples_of_blurry_classes_are_counted_for_the_first_seed(place, tmp_pa
     runner.run([], data=place.data, out=tmp_path, shown=[spec])  # tables alone
     assert Folder(tmp_path).read(STREAMS) == {DATA: {"50": first}}
     assert "Examples of a blurry class" in (tmp_path / "tables" / "mine.md").read_text()
+    (tmp_path / STREAMS).write_text(json.dumps({"other": {"100": [1.0], "25": [2.0]}, DATA: {"50": first}}))
+    runner.run([], data=place.data, out=tmp_path, shown=[spec])
+    again = Folder(tmp_path).read(STREAMS) or {}
+    assert (list(again), list(again["other"])) == ([DATA, "other"], ["25", "100"])  # in one order
     (tmp_path / STREAMS).unlink()
     (damaged := write_features(tmp_path / "damaged") / "cifar100_efficientnet_lite0.npz").write_bytes(b"PK")
     runner.run([spec], data=damaged.parent, out=tmp_path)

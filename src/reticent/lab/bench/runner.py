@@ -116,7 +116,8 @@ def _write_streams(specs: Sequence[Spec], folder: Folder, place: Workspace, miss
         if name not in missing and ratio not in panel.get(name, {}):
             with contextlib.suppress(Exception):  # its runs have failed, and say why
                 panel.setdefault(name, {})[ratio] = one_run.examples_of_a_blurry_class(run, place.load(run))
-    folder.write(STREAMS, json.dumps(panel, indent=1))
+    in_order = {name: dict(sorted(panel[name].items(), key=lambda one: float(one[0]))) for name in sorted(panel)}
+    folder.write(STREAMS, json.dumps(in_order, indent=1))  # the same whatever was there before
 
 
 def write_tables(specs: Sequence[Spec], folder: Folder) -> None:
