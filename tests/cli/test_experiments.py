@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import reticent as rt
-from reticent.lab.bench import specs
+from reticent.lab.bench import specs, without_data
+from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.estimates import WITHOUT_DATA
 from reticent.lab.bench.folder import Folder
 from tests.cli.command import EACH, NUMBERS, refused, reticent, write_csv
@@ -88,7 +89,10 @@ def test_the_list_knows_how_long_experiments_without_data_take(bench, tmp_path):
         return {entry["name"]: entry["seconds_left"] for entry in entries if entry["name"] in ("attack", "drop")}
 
     assert left() == WITHOUT_DATA
-    (tmp_path / "results" / "attack.json").write_text('{"points": [], "bounds": []}')
+    made: dict[str, object] = {"points": [], "bounds": []}
+    (tmp_path / "results" / "attack.json").write_text(json.dumps({**made, "code": "another"}))
+    assert left() == WITHOUT_DATA
+    (tmp_path / "results" / "attack.json").write_text(json.dumps({**made, "code": without_data.code()}))
     assert left() == {**WITHOUT_DATA, "attack": 0}
 
 
@@ -126,6 +130,48 @@ def test_bench_writes_tables_and_a_page(bench, tmp_path):
     tables = tmp_path / "results" / "tables"
     assert {file.name for file in tables.iterdir()} == {"mine.json", "mine.md", "mine.tex"}
     assert (tables / "mine.md").read_text() in page
+
+
+CLOSE = 0.49949962  # 49.9 %, but 50.0 % when it is rounded as rows are
+
+
+def test_the_page_of_rows_is_that_of_the_folder(tmp_path):
+    assert f"{100 * CLOSE:.1f} {100 * round(CLOSE, 6):.1f}" == "49.9 50.0"
+    (tmp_path / "mine.toml").write_text(SPEC)
+    out, rows = tmp_path / "results", tmp_path / "folder" / "runs.parquet"
+    with Folder(out) as folder:
+        for run in specs.spec(str(tmp_path / "mine.toml")).runs:
+            made = done(run, CLOSE, curve=[CLOSE] * run.tasks, digests={"data": "", "learner": "", "code": code()})
+            folder.write(f"runs/{run.digest}.json", json.dumps(made))
+    words = ["bench", tmp_path / "mine.toml", "drop", "--data", tmp_path / "data"]
+    assert reticent(*words, "--out", out, "--page", tmp_path / "folder.md").returncode == 0
+    new = [*words, "--resume", rows, "--tables-only", "--out", tmp_path / "new"]
+    again = reticent(*new, "--page", tmp_path / "folder" / "rows.md")
+    assert again.returncode == 0, again.stderr
+    pages = [(tmp_path / name).read_text() for name in ("folder.md", "folder/rows.md")]
+    first, second = (page.replace("`rows/", "`folder/").replace("(rows/", "(folder/").splitlines() for page in pages)
+    assert first[:2] + first[3:] == second[:2] + second[3:]  # but for the command
+    assert "50.0 (50.0, 50.0)" in pages[0]
+    for name in ("runs.parquet", "cells.csv", "drop.json"):
+        assert (tmp_path / "folder" / name).read_bytes() == (tmp_path / "folder" / "rows" / name).read_bytes()
+    assert reticent("report", tmp_path / "new").returncode == 0
+    assert f"{code()} (8)" in (tmp_path / "new" / "report.html").read_text()
+
+
+def test_no_minutes_begin_no_run(bench, tmp_path):
+    (tmp_path / "mine.toml").write_text(SPEC.replace("seeds = 2", "seeds = 3"))
+    done = reticent(*bench, "--minutes", 0)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Time is up: 4 run(s) are left.")
+    assert "Expected minutes >= 0" in refused(reticent(*bench, "--minutes", -1))
+
+
+def test_tables_of_rows_that_other_code_made_are_refused_in_a_new_folder(bench, tmp_path):
+    assert reticent(*bench, "--page", tmp_path / "page.md").returncode == 0  # by made-up code
+    done = reticent(*bench[:-1], tmp_path / "new", "--resume", tmp_path / "page" / "runs.parquet", "--tables-only")
+    assert done.returncode == 2
+    assert "new holds no results." in " ".join(done.stderr.split())
+    assert not (tmp_path / "new").exists()
 
 
 def test_bench_shows_all_of_a_spec_of_which_it_ran_a_part(bench, tmp_path):

@@ -69,7 +69,7 @@ def attack() -> dict[str, Any]:
         for e, bound in bounds
     ]
     points += [_played("DP weights", False, "the only one with the label", e, 1.0) for e in epsilons]
-    return {"points": points, "bounds": bounds}
+    return {"points": points, "bounds": bounds, **_origin("attack")}
 
 
 def drop() -> dict[str, Any]:
@@ -79,7 +79,12 @@ def drop() -> dict[str, Any]:
         for mechanism, pace in (("any mechanism, at least", 5), ("the paper's", 7), ("ours", 6)):
             chances = [1 / (1 + math.exp(min(epsilon * size / pace - 8, 300))) for size in sizes]
             curves.append({"epsilon": epsilon, "mechanism": mechanism, "sizes": sizes, "probability": chances})
-    return {"delta": 1e-7, "curves": curves}
+    return {"delta": 1e-7, "curves": curves, **_origin("drop")}
+
+
+def _origin(kind: str) -> dict[str, Any]:
+    where = {"python": "3.12", "machine": "m", "cores": 2, "threads": None, "versions": {}}
+    return {"code": "0123456789abcdef", "command": f"reticent bench {kind}", "environment": where}
 
 
 def _played(target: str, remedy: bool, game: str, epsilon: float, accuracy: float) -> dict[str, Any]:

@@ -42,6 +42,7 @@ def headings(text: str) -> list[str]:
 
 def test_page_has_every_section(text):
     assert headings(text) == [
+        "How it was made",
         "At a glance",
         "Accuracy after each task",
         "Accuracy against epsilon",
@@ -194,7 +195,8 @@ def test_runs_without_privacy_cost_infinity(text):
 
 
 def test_drop_curves_of_one_mechanism_share_a_plot():
-    drop = {"delta": 1e-7, "curves": [{"epsilon": e, "sizes": [1, 9], "probability": [1, 0.2]} for e in (1, 2)]}
+    curves = [{"epsilon": e, "sizes": [1, 9], "probability": [1, 0.2]} for e in (1, 2)]
+    drop = {**made_up.drop(), "curves": curves}
     text = results_page("Drop", [], [], drop=drop)
     assert text.count("<figure") == 1
     assert text.count("<button") == 2
@@ -219,6 +221,30 @@ def test_stars_emphasise_and_numbers_stand_to_the_right():
     assert '<th scope="col" class="number">a</th><th scope="col">b</th>' in shown
     assert "<em>failed</em>" in shown
     assert "&lt;y&gt;" in shown
+    missing = page.table(["a"], [["54.6"], ["-"]], caption="*Public*: <b> a * b *")
+    assert '<td class="number">-</td>' in missing
+    assert "<span><em>Public</em>: &lt;b&gt; a * b *</span></caption>" in missing
+
+
+def test_first_tables_and_how_they_were_made_come_before_the_rest():
+    first = [table("Short", MIXED[1:2]), table("Claims", MIXED[:1])]
+    shown = results_page("Results", made_up.runs(), made_up.tables(), first=first, made=["By <code> 0123."])
+    assert headings(shown)[:4] == ["Short", "Claims", "How it was made", "At a glance"]
+    assert "<p>By &lt;code&gt; 0123.</p>" in shown
+    assert shown.index("How it was made</h2>") < shown.index('class="filters"') < shown.index("At a glance</h2>")
+
+
+def test_attack_and_drop_say_what_measured_them(text):
+    for kind, title in (("attack", "Membership attack on labels"), ("drop", "Probability that a label is dropped")):
+        section = text[text.index(f"{title}</h2>") :].split("</section>")[0]
+        assert f"Measured by reticent bench {kind}, digest of its code 0123456789abcdef. Python 3.12" in section
+
+
+def test_tables_of_sentences_are_blocks_on_a_phone_and_wide_ones_are_dense():
+    words = table("Words", [["x" * 41, "y" * 41, "z", "1", "2"]])
+    assert '<table class="stacked"' in results_page("Results", [], [words])
+    assert '<table class="stacked"' not in results_page("Results", [], [table("One", MIXED[1:2])])
+    assert '<table class="dense">' in page.table(list("abcdefgh"), [])
 
 
 def table(title: str, rows: list[list[str]], **more: object) -> dict[str, object]:

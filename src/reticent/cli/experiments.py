@@ -188,10 +188,14 @@ def bench(
         Path | None, typer.Option(help="Also write all tables as one Markdown page, with figures and rows beside it.")
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Rows of earlier runs, runs.parquet: those of the same code are not made again.")
+        Path | None,
+        typer.Option(
+            help="Rows of earlier runs, runs.parquet: what is there and beside it of the same code is not made again."
+        ),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Begin no run after so many minutes; the same command goes on later.")
+        float | None,
+        typer.Option(help="Begin no run after so many minutes, with 0 none; the same command goes on later."),
     ] = None,
     tables_only: Annotated[
         bool, typer.Option("--tables-only", "--tables", help="Run nothing: write the tables of what is done.")
@@ -204,7 +208,7 @@ def bench(
     Example: `reticent bench quick --data data/ --out results/`
     """
     from reticent.encoders import Speed
-    from reticent.lab.bench import findings, pages, run_rows, runner, specs
+    from reticent.lab.bench import findings, pages, run_rows, runner, specs, without_data
     from reticent.lab.bench.folder import Folder
     from reticent.report.terminal import columns
 
@@ -236,11 +240,12 @@ def bench(
         raise errors.InvalidValue(f"No run of {', '.join(names)} is left by --only {' --only '.join(only or ())}.")
     if page is not None and not page.parent.is_dir():
         raise errors.InvalidValue(f"Expected --page in an existing folder, got {page}.")
-    if tables_only:
-        Folder(out).check()
     if minutes is not None:
-        errors.real("minutes", minutes, above=0, below=1e6)
+        errors.real("minutes", minutes, above=0, below=1e6, at_least=True)
     stored = {} if resume is None else run_rows.read(resume)
+    beside = {} if resume is None else {kind: without_data.stored(resume.parent, kind) for kind in without_data.KINDS}
+    if tables_only and not stored:  # what there is to show can only be in the folder
+        Folder(out).check()
     if resume is not None and not as_json:
         tell(f"{len(stored)} of {run_rows.count(resume)} rows in {resume} were made by this code; others are left out.")
     speed = Speed(device=device or "cpu", batch_size=batch_size, bf16="auto" if bf16 else False)
@@ -252,6 +257,7 @@ def bench(
         engine=_makers(cluster_of(engine, address, workers), workers, threads, speed),
         speed=speed,
         stored=stored,
+        measured={kind: found for kind, found in beside.items() if found is not None},
         minutes=minutes,
         say=(lambda text: None) if as_json else tell,
     )

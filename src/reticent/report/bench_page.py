@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from reticent.privacy.rounding import exact, rounded_up
-from reticent.report import bench_tables, curves, figures, groups, page, seeds, spends, svg
+from reticent.report import bench_tables, curves, figures, groups, origins, page, seeds, spends, svg
 from reticent.report.groups import Group
 
+HOW = "How it was made"
 SEEDED = "NOT PRIVATE: these runs draw their noise from seeds, so that they can be repeated on public data."
 SEEDS = (
     f"Unless a table says otherwise, numbers over seeds are {seeds.IN_WORDS['median']}; bands and bars of plots have "
@@ -19,19 +20,23 @@ def results_page(
     runs: Sequence[Mapping[str, Any]],
     tables: Sequence[Mapping[str, Any]],
     *,
+    first: Sequence[Mapping[str, Any]] = (),
+    made: Sequence[str] = (),
     attack: Mapping[str, Any] | None = None,
     drop: Mapping[str, Any] | None = None,
     streams: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
     takeaway: str = "",
 ) -> str:
-    """Returns a self-contained page about the runs of a benchmark: a summary and plots, then tables.
+    """Returns a self-contained page about the runs of a benchmark: what to take away, then plots and tables.
 
     Args:
         title: Plain text.
         runs: As in `runs/*.json`, with learners and labels named as tables name them; a failed run is listed with its
             error.
         tables: As in `tables/*.json`.
+        first: Tables that come before everything else.
+        made: How all this was made: sentences that follow these tables.
         attack: As in `attack.json`.
         drop: As in `drop.json`.
         streams: As in `streams.json`: data set -> ratio -> examples of a blurry class, from its home task on.
@@ -46,6 +51,8 @@ def results_page(
     found = groups.groups(runs)
     best = groups.chosen(found)
     parts = {
+        **{table["title"]: [bench_tables.shown(table)] for table in first},
+        HOW: [*map(page.paragraph, made), page.paragraph(SEEDS, kind="note") if found else ""],
         "At a glance": bench_tables.at_a_glance(best),
         "Accuracy after each task": _plots(best, curves.by_task, "On all tasks learned so far."),
         "Accuracy against epsilon": _plots(best, curves.accuracy_by_epsilon),
@@ -56,8 +63,8 @@ def results_page(
         "Released labels by class size": _plots(
             best, curves.by_size, "Markers: share of labels that were released. Dotted: as planned."
         ),
-        "Membership attack on labels": _figures(figures.attack_figures(attack), figures.ATTACK_WORDS) if attack else [],
-        "Probability that a label is dropped": _figures(figures.dropped_labels(drop)) if drop else [],
+        "Membership attack on labels": _measured(attack, figures.attack_figures, figures.ATTACK_WORDS),
+        "Probability that a label is dropped": _measured(drop, figures.dropped_labels),
         "Tables": bench_tables.measured_tables(tables),
         "Accuracy matrix": _matrices(best),
         "Accuracy by aggregation rule": _rules(best),
@@ -69,25 +76,13 @@ def results_page(
     seeded = any(not run.get("private", False) for run in runs)
     top = [
         page.paragraph(takeaway, kind="takeaway") if takeaway else "",
-        page.paragraph(_summary(runs)),
         page.paragraph(SEEDED, kind="warn") if seeded else "",
         *(page.paragraph(note) for note in notes),
-        page.paragraph(SEEDS, kind="note") if found else "",
         page.contents(sections),
-        _filters(found),
     ]
-    return page.page(title, [*top, *sections.values()], interactive=True)
-
-
-def _summary(runs: Sequence[Mapping[str, Any]]) -> str:
-    def distinct(field: str) -> int:
-        return len({str(run["run"].get(field)) for run in runs})
-
-    failed = sum(run["status"] != "done" for run in runs)
-    return (
-        f"{len(runs)} runs, {failed} of them failed; {distinct('data')} data set(s), {distinct('learner')} learner(s), "
-        f"{distinct('seed')} seed(s)."
-    )
+    rest = len(first) + 1  # filters are for what follows the first tables and how it was made
+    listed = list(sections.values())
+    return page.page(title, [*top, *listed[:rest], _filters(found), *listed[rest:]], interactive=True)
 
 
 def _filters(found: Sequence[Group]) -> str:
@@ -110,6 +105,14 @@ def _plots(found: Sequence[Group], draw: Callable[[Sequence[Group]], list[svg.Pl
         svg.grid(first) if first else "",
         page.details("At higher blurry ratios", svg.grid(others), opened=not first) if others else "",
     ]
+
+
+def _measured(
+    found: Mapping[str, Any] | None, draw: Callable[[Mapping[str, Any]], list[svg.Plot]], words: str = ""
+) -> list[str]:
+    """Shows what an experiment without runs has found, and what measured it."""
+    parts = [] if found is None else _figures(draw(found), words)
+    return [*parts, page.paragraph(origins.measured_by(found), kind="note")] if found and parts else []
 
 
 def _figures(plots: Sequence[svg.Plot], words: str = "") -> list[str]:

@@ -49,7 +49,7 @@ def measured_tables(entries: Sequence[Table]) -> list[str]:
     others = [entry for entry in entries if entry not in run and entry["rows"]]
     same = [(entry["title"], entry["rows"]) for entry in run]
     run = [entry for i, entry in enumerate(run) if same.index((entry["title"], entry["rows"])) == i]  # of several specs
-    parts = [_table(entry) for entry in run]
+    parts = [shown(entry) for entry in run]
     opened = sum(len(entry["rows"]) for entry in run) <= MOST_ROWS
     folded = [
         page.details(entry["title"], part, opened=opened or entry is run[0])
@@ -76,22 +76,28 @@ def _measured(entry: Table, row: Sequence[str]) -> bool:
     return not printed and not is_missing(entry, row)
 
 
-def _table(entry: Table) -> str:
+def shown(entry: Table) -> str:
+    """Returns one table with its notes; rows of which nothing was run are folded away, below it."""
     first = names(entry)
     missing = [row for row in entry["rows"] if is_missing(entry, row)]
     here = {tuple(row[: first - 1]) for row in entry["rows"] if _measured(entry, row)}
-    shown = [
+    rows = [
         [_short(text) for text in row]
         for row in entry["rows"]
         if row not in missing and (first == 1 or tuple(row[: first - 1]) in here)  # else there is nothing to compare
     ]
     return "".join(
         [
-            page.table(entry["columns"], shown, caption=entry.get("caption", "")),
+            page.table(entry["columns"], rows, caption=entry.get("caption", ""), stacked=_has_sentences(rows)),
             *(page.paragraph(note, kind="note") for note in entry.get("notes", ())),
             _folded(entry, missing) if missing else "",
         ]
     )
+
+
+def _has_sentences(rows: Sequence[Sequence[str]]) -> bool:
+    """Returns whether a table is one of words: a phone has no room for two columns of them."""
+    return sum(any(len(text) > page.LONG for text in column) for column in zip(*rows, strict=True)) > 1
 
 
 def _folded(entry: Table, missing: Sequence[Sequence[str]]) -> str:

@@ -92,6 +92,8 @@ def say(field: str, value: object) -> str:
         return f"{value} {field}" if value == BEST else f"{field} {_short(value)}"
     if field == "tasks":
         return "1 task" if value == 1 else f"{value} tasks"
+    if field == "persons":
+        return "" if value == 1 else f"persons in {value} tasks"
     return str(value) if field in ("data", *SAID) else f"{field} {value}"
 
 

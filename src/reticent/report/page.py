@@ -10,6 +10,8 @@ from importlib import resources
 
 from reticent import names
 
+LONG = 40  # letters: text that needs room
+MOST_COLUMNS = 7  # a table with more is set in smaller letters
 _FILES = resources.files("reticent.report")
 PAGE_STYLE, CHART_STYLE = ((_FILES / name).read_text(encoding="utf-8") for name in ("page.css", "chart.css"))
 _SCRIPT = (_FILES / "page.js").read_text(encoding="utf-8")
@@ -139,7 +141,7 @@ class Marked:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str = "", stacked: bool = False
 ) -> str:
-    """Returns a table; columns of numbers are set to the right, and *words* between stars are emphasised.
+    """Returns a table; columns of numbers are set to the right; *words* between stars are emphasised, as its caption's.
 
     Args:
         headings: One for each column.
@@ -164,9 +166,10 @@ def table(
         for row in shown
     )
     body = "".join(f"<tr{line}>{row}</tr>" for row in cells)
-    words = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    words = f"<caption><span>{_emphasised(caption)}</span></caption>" if caption else ""
     parts = f"<thead{group}><tr{line}>{top}</tr></thead><tbody{group}>{body}</tbody>"
-    return f'<div class="scroll" tabindex="0"><table{_class("stacked" * stacked)}{whole}>{words}{parts}</table></div>'
+    kind = " ".join(["stacked"] * stacked + ["dense"] * (len(headings) > MOST_COLUMNS))
+    return f'<div class="scroll" tabindex="0"><table{_class(kind)}{whole}>{words}{parts}</table></div>'
 
 
 def beside(parts: Iterable[str]) -> str:
@@ -210,15 +213,28 @@ def _shown(value: object) -> str:
     if isinstance(value, Marked):
         mark = '<span class="right">✓ right</span>' if value.right else '<span class="wrong">✗ wrong</span>'
         return f"{mark} {_shown(value.text)}"
-    return re.sub(r"(\*\*?)([^*]+)\1", r"<em>\2</em>", html.escape(names.shown(value)))
+    return _emphasised(names.shown(value))
+
+
+def _emphasised(text: str) -> str:
+    """Returns text as HTML, with words between stars emphasised.
+
+    >>> _emphasised("*Public*: a < b, **at most**; 2 * 3 * 4")
+    '<em>Public</em>: a &lt; b, <em>at most</em>; 2 * 3 * 4'
+    """
+    return re.sub(r"(\*\*?)(?! )([^*]+)(?<! )\1", r"<em>\2</em>", html.escape(text))
 
 
 def _kind(column: Sequence[str]) -> str:
-    """Numbers, with their limits or not, whatever else was not measured; or long text, which needs room."""
-    filled = [text for text in column if text and "<em>" not in text]
+    """Numbers, with their limits or not, whatever else was not measured; or long text, which needs room.
+
+    >>> _kind(["54.6", "-", "<em>not run</em>"]), _kind(["-"])
+    ('number', '')
+    """
+    filled = [text for text in column if text not in ("", "-") and "<em>" not in text]
     if filled and all(re.fullmatch(r"[-+−]?\d([^A-Za-z]|to|e-)*", text) for text in filled):
         return "number"
-    return "long" if any(len(text) > 40 for text in filled) else ""
+    return "long" if any(len(text) > LONG for text in filled) else ""
 
 
 def _anchor(title: str) -> str:

@@ -89,6 +89,12 @@ def test_curve_grows_with_epsilon():
     assert leak[0].broken  # 30 games of 30: at least 0.61
 
 
+def test_seeded_games_are_repeated_and_others_are_new():
+    played = [[r.wins for r in label_attack.attack_remedies(BUDGET, 2_000, seed=s)] for s in (3, 3, 4, None, None)]
+    assert played[0] == played[1]
+    assert len({tuple(wins) for wins in played}) == 4
+
+
 def test_delta_zero_is_refused():
     with pytest.raises(errors.InvalidValue, match="public superset"):
         label_attack.attack_labels(Budget(epsilon=1.0, delta=0.0))

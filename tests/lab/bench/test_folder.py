@@ -75,7 +75,7 @@ def test_damaged_files_count_as_missing(tmp_path, content):
         assert folder.read("drop.json") is folder.read(STREAMS) is None
         assert folder.tables() == {"a": [] if content == b"[]" else None, "good": []}
     runner.run([specs.spec("drop")], data=tmp_path, out=tmp_path)
-    assert (folder.read("drop.json") or {}).keys() == {"delta", "curves"}
+    assert (folder.beside("drop.json") or {}).keys() == {"delta", "curves", "code", "command", "environment"}
     assert folder.read(STREAMS) == {}
 
 
@@ -89,6 +89,23 @@ def test_results_with_wrong_types_count_as_not_run(tmp_path, changed):
     folder.write("runs/b.json", json.dumps({**done(a_run(), 0.5), **changed}))
     folder.write("runs/c.json", json.dumps(done(a_run(), 0.5)))
     assert list(folder.results()) == ["c"]
+
+
+def test_results_are_rounded_as_rows_are(tmp_path):
+    folder = Folder(tmp_path)
+    exact = 0.12345678
+    measured = {"curve": [exact, None], "aggregations": {"median": exact}, "parent": exact, "matrix": [[exact]]}
+    seconds = {"learn": 1.2345, "evaluate": 0.004, "processor": 2}
+    folder.write("runs/a.json", json.dumps(done(a_run(), exact, seconds=seconds, **measured)))
+    (result,) = folder.results().values()
+    assert (result["accuracy"], result["curve"], result["aggregations"]) == (
+        0.123457,
+        [0.123457, None],
+        {"median": 0.123457},
+    )
+    assert (result["parent"], result["forgetting"], result["known"]) == (0.123457, None, 0)
+    assert result["seconds"] == {"learn": 1.23, "evaluate": 0.0, "processor": 2}
+    assert result["matrix"] == [[exact]]  # which rows do not have
 
 
 def test_results_are_not_written_into_a_model_directory(tmp_path):

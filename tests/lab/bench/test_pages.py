@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reticent import errors
-from reticent.lab.bench import pages, specs
+from reticent.lab.bench import pages, specs, without_data
 from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.findings import NOT_REPRODUCED
 from reticent.lab.bench.folder import Folder
@@ -52,7 +52,8 @@ def test_the_page_says_how_it_was_made_and_everything_on_it(folder):
     assert "50.0 [1 of 2 seeds] [1 failed]" in text
     assert "*not run here*" in text  # drop
     assert "Python 3, m, 2 cores, 1 thread(s) a run" in text
-    assert "Runs by a digest of the code that made them: made up 4." in text
+    assert "Runs by a digest of the code that made them: made up (4)." in text
+    assert "Runs by their commands: reticent bench mine (4)." in text
 
 
 def test_runs_of_other_code_are_counted(folder):
@@ -66,7 +67,7 @@ def test_runs_of_other_code_are_counted(folder):
     assert pages.by_other_code([spec], folder.path) == 3
     text = pages.markdown([spec], folder.path, command="")
     (line,) = [line for line in text.splitlines() if line.startswith("Runs by a digest of the code")]
-    assert all(part in line for part in (f"{code()} 1", "an older one 1", "made up 2"))
+    assert all(part in line for part in (f"{code()} (1)", "an older one (1)", "made up (2)"))
 
 
 def test_results_that_do_not_say_what_made_them_are_not_shown(folder):
@@ -90,6 +91,10 @@ def test_figures_and_rows_lie_beside_the_page(folder, tmp_path):
     assert (tmp_path / "page" / "labels.svg").read_text().startswith("<svg")
     assert (tmp_path / "page" / "runs.parquet").stat().st_size > 0
     assert len((tmp_path / "page" / "cells.csv").read_text().splitlines()) == 1 + 4
+    assert not (tmp_path / "page" / "drop.json").exists()
+    folder.write("drop.json", json.dumps(made := without_data.measured("drop")))
+    pages.write(tmp_path / "page.md", [spec], folder.path, command="reticent bench mine")
+    assert without_data.stored(tmp_path / "page", "drop") == made
     # rows of which nothing was run are folded away
     assert "row(s) of this table were not run here</summary>" in text
     assert "- 1, PEFT Ensemble, ours here, clinc150: *not run here*" in text
@@ -120,7 +125,9 @@ def test_the_list_counts_what_is_done_and_failed(folder):
     assert entries["labels"]["runs"] == len(runs)
     assert entries["labels"]["done"] == entries["labels"]["failed"] == 4 == len(wanted) // 2
     assert (entries["drop"]["runs"], entries["drop"]["done"]) == (1, 0)
-    folder.write("drop.json", json.dumps({"delta": 1e-7, "curves": []}))
+    folder.write("drop.json", json.dumps({"delta": 1e-7, "curves": []}))  # of unknown code
+    assert {entry["name"]: entry["done"] for entry in pages.listing(folder.path)}["drop"] == 0
+    folder.write("drop.json", json.dumps({"delta": 1e-7, "curves": [], "code": without_data.code()}))
     again = {entry["name"]: entry for entry in pages.listing(folder.path)}
     assert again["drop"]["done"] == 1
     assert entries["labels"]["seconds_left"] > 0
@@ -152,6 +159,50 @@ def test_the_report_of_results_is_one_file(folder):
     assert "<em>failed</em>" in text
     assert "no room &lt;b&gt;" in text
     assert "NOT PRIVATE" in text
+
+
+def test_the_report_begins_with_what_to_take_away_and_how_it_was_made(folder):
+    table = {"title": "Mine", "caption": "", "columns": ["a"], "rows": [["1"]], "notes": []}
+    folder.write("tables/mine.json", json.dumps([table]))
+    text = pages.report(folder.path)
+    sections = re.findall("<h2>(.*?)</h2>", text)
+    assert sections[:4] == [
+        "On one screen",
+        "The paper&#x27;s claims",
+        "Where ours is behind the paper&#x27;s method",
+        "How it was made",
+    ]
+    assert len(sections) > 6
+    made = text[text.index("How it was made</h2>") :].split("</section>")[0]
+    for said in (
+        "8 runs, 4 of them failed; 1 data set(s), 2 learner(s), 2 seed(s).",
+        "Runs by a digest of the code that made them: made up (4).",
+        "Runs by their commands: reticent bench mine (4).",
+        "Python 3, m, 2 cores, 1 thread(s) a run",
+    ):
+        assert said in made
+    short = re.findall('<p class="takeaway">(.*?)</p>', text)
+    assert len(short) == 1
+    assert text.count(short[0]) == 1  # not once more in a caption
+    assert re.findall(r"[^<>]*\*\w[^<>]*", re.sub("<(style|script)>.*?</\\1>", "", text, flags=re.DOTALL)) == []
+
+
+def test_learners_that_share_a_name_are_counted_and_told_apart(tmp_path):
+    spec = specs.read("mine", 'data = "clinc150"\nlearner = ["naive", "naive-paper", "cosine"]\nseeds = 2')
+    with Folder(tmp_path) as folder:
+        for run in spec.runs:
+            folder.write(
+                f"runs/{run.digest}.json", json.dumps(done(run, {"naive": 0.2, "cosine": 0.5}.get(run.learner, 0.4)))
+            )
+    text = pages.report(tmp_path)
+    assert "3 learner(s)" in text
+    costs = text[text.index("Cost in epsilon and seconds</h2>") :]
+    rows = re.findall(r"<td[^>]*>([^<]*)</td><td class=\"number\">(\d)</td>", costs)
+    assert {name.split(" · ")[0]: seeds for name, seeds in rows} == {
+        "Naive, baseline here (naive)": "2",
+        "Naive, baseline here (naive-paper)": "2",
+        "Cosine Classifier, ours here": "2",
+    }
 
 
 def test_reports_of_other_folders_are_refused(tmp_path):

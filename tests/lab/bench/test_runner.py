@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reticent import errors
-from reticent.lab.bench import one_run, processes, run_rows, runner, specs
+from reticent.lab.bench import one_run, processes, run_rows, runner, specs, steps
 from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.folder import STREAMS, Folder
 from reticent.lab.bench.processes import Processes
@@ -112,8 +112,9 @@ def test_parallel_runs_equal_runs_alone(ran, place):
     for key, result in ran.results().items():
         if result["status"] == "done" and result["run"]["seed"] == 0:
             alone = json.loads(json.dumps(one_run.result_of(Run(**result["run"]), place)))
+            stored = json.loads((ran.out / "runs" / f"{key}.json").read_text())  # all digits
             for field in ("accuracy", "matrix", "curve", "known", "classes", "digests"):
-                assert result[field] == alone[field], (key, field)
+                assert stored[field] == alone[field], (key, field)
 
 
 def test_a_learner_that_raises_fails_only_its_run(ran):
@@ -198,6 +199,15 @@ def test_no_run_begins_after_its_time(ran, place, tmp_path):
     assert (outcome.ran, said) == (0, ["Time is up: 8 run(s) are left. The same command goes on with them."])
     outcome = runner.run([spec], data=place.data, out=tmp_path, minutes=60)
     assert outcome.ran == 8
+
+
+def test_nothing_begins_in_no_time(ran, place, tmp_path, monkeypatch):
+    monkeypatch.setattr(steps, "expected", None)  # nor is a step measured
+    specs_of = [replace(ran.spec, runs=ran.spec.runs[:8]), specs.spec("drop")]
+    said: list[str] = []
+    assert runner.run(specs_of, data=tmp_path / "gone", out=tmp_path, minutes=0, say=said.append).ran == 0
+    assert said == ["Time is up: 8 run(s) are left. The same command goes on with them."]
+    assert "*not run here*" in (tmp_path / "tables" / "drop.md").read_text()
 
 
 def test_cheap_runs_come_first(place, tmp_path, monkeypatch):
@@ -376,6 +386,14 @@ def test_examples_of_blurry_classes_are_counted_for_the_first_seed(place, tmp_pa
     (tmp_path / STREAMS).unlink()
     runner.run([spec], data=tmp_path / "gone", out=tmp_path)  # all has run: data need not be there any more
     assert "50.0" in (tmp_path / "tables" / "mine.md").read_text()
+    runner.run([], data=place.data, out=tmp_path, shown=[spec])  # tables alone
+    assert Folder(tmp_path).read(STREAMS) == {DATA: {"50": first}}
+    assert "Examples of a blurry class" in (tmp_path / "tables" / "mine.md").read_text()
+    (tmp_path / STREAMS).write_text(json.dumps({"other": {"100": [1.0], "25": [2.0]}, DATA: {"50": first}}))
+    runner.run([], data=place.data, out=tmp_path, shown=[spec])
+    again = Folder(tmp_path).read(STREAMS) or {}
+    assert (list(again), list(again["other"])) == ([DATA, "other"], ["25", "100"])  # in one order
+    (tmp_path / STREAMS).unlink()
     (damaged := write_features(tmp_path / "damaged") / "cifar100_efficientnet_lite0.npz").write_bytes(b"PK")
     runner.run([spec], data=damaged.parent, out=tmp_path)
     assert Folder(tmp_path).read(STREAMS) == {}

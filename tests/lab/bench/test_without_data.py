@@ -1,8 +1,12 @@
 """Experiments without data: what they find, and their tables."""
 
+import json
+
 import pytest
 
-from reticent.lab.bench import runner, specs, tables
+from reticent.lab.attack import label_attack
+from reticent.lab.bench import label_experiments, pages, runner, specs, tables, without_data
+from reticent.lab.bench.code_digest import digest_of, sources
 from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.specs import spec
 
@@ -28,6 +32,39 @@ def test_dropped_labels_are_those_of_the_mechanisms(tmp_path):
     assert len(said) == 1  # it is done
 
 
+def test_what_other_code_measured_is_not_run_and_is_made_again(tmp_path):
+    made = without_data.measured("drop")
+    assert without_data.stored(tmp_path, "drop") is None
+    for changed in ({"code": "another"}, {"code": None}):
+        (tmp_path / "drop.json").write_text(json.dumps({**made, **changed}))
+        assert without_data.stored(tmp_path, "drop") is None
+        assert Folder(tmp_path).beside("drop.json") is None
+    runner.run([], data=tmp_path, out=tmp_path, shown=[spec("drop")])
+    assert "*not run here*" in (tmp_path / "tables" / "drop.md").read_text()
+    runner.run([spec("drop")], data=tmp_path, out=tmp_path)
+    assert without_data.stored(tmp_path, "drop") == made
+    origin = f"Measured by reticent bench drop, digest of its code {without_data.code()}. Python "
+    origin += made["environment"]["python"]
+    assert f"- {origin}" in (tmp_path / "tables" / "drop.md").read_text()
+    assert origin in pages.report(tmp_path)
+
+
+def test_the_digest_is_of_what_measures_and_of_no_table():
+    measures = sources(label_experiments.__name__)
+    assert {"reticent.lab.attack.label_attack", "reticent.gate.noise.source"} <= measures.keys()
+    assert not {without_data.__name__, tables.__name__, "reticent.lab.bench.estimates"} & measures.keys()
+    assert [name for name in measures if name.startswith("reticent.report")] == []
+    texts = {name: file.read_text(encoding="utf-8") for name, file in measures.items()}
+    assert without_data.code() == digest_of(texts)
+    assert without_data.code() != digest_of({**texts, label_experiments.__name__: "SEED = 1"})
+
+
+def test_what_the_present_code_measured_is_taken_from_beside_stored_rows(tmp_path):
+    made = without_data.measured("drop")
+    runner.run([spec("drop")], data=tmp_path, out=tmp_path / "new", measured={"drop": made}, say=pytest.fail)
+    assert without_data.stored(tmp_path / "new", "drop") == made
+
+
 @pytest.mark.slow
 def test_the_attack_is_won_against_classifiers_alone(tmp_path):
     runner.run([specs.spec("attack")], data=tmp_path, out=tmp_path)
@@ -39,6 +76,9 @@ def test_the_attack_is_won_against_classifiers_alone(tmp_path):
     assert {point["epsilon"] for point in leaks} == {epsilon for epsilon, _ in found["bounds"]}
     assert {point["broken"] for point in found["points"] if point["remedy"]} == {False}
     assert "leaks" in (tmp_path / "tables" / "attack.md").read_text()
+    again = label_attack.accuracy_curve(1e-5, trainings=1, seed=label_experiments.SEED)  # other trainings, same games
+    remedies = [point for point in found["points"] if point["remedy"]]
+    assert [result.json() for result in again if result.remedy] == remedies
 
 
 def test_attack_and_drop_show_what_their_files_hold():
@@ -52,11 +92,17 @@ def test_attack_and_drop_show_what_their_files_hold():
         "bound": 0.73,
         "broken": True,
     }
-    (attack,) = tables.tables(spec("attack"), {}, extra={"attack.json": {"points": [point]}}.get)
+    where = {"python": "3", "machine": "m", "cores": 2, "threads": None, "versions": {"numpy": "2"}}
+    origin = {"code": "0123", "command": "reticent bench attack", "environment": where}
+    (attack,) = tables.tables(spec("attack"), {}, extra={"attack.json": {"points": [point], **origin}}.get)
+    assert attack.notes == (
+        "Measured by reticent bench attack, digest of its code 0123. Python 3, m, 2 cores; numpy 2.",
+    )
     assert attack.rows == (("scikit-learn", "the only one", "1", "1.000", "0.980 to 1.000", "0.730", "leaks"),)
     assert "10,000 games; limits are exact, at confidence 0.999999." in attack.caption
     curve = {"epsilon": 0.5, "mechanism": "ours", "sizes": [1, 10], "probability": [1.0, 0.25]}
-    (drop,) = tables.tables(spec("drop"), {}, extra={"drop.json": {"delta": 1e-7, "curves": [curve]}}.get)
+    (drop,) = tables.tables(spec("drop"), {}, extra={"drop.json": {"delta": 1e-7, "curves": [curve], **origin}}.get)
+    assert drop.notes == attack.notes
     assert (drop.columns, drop.rows) == (("epsilon", "mechanism", "1", "10"), (("0.5", "ours", "1.000", "0.250"),))
     for name in ("attack", "drop"):
         (empty,) = tables.tables(spec(name), {})

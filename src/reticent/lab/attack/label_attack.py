@@ -1,7 +1,8 @@
 """The membership game against label spaces: won with certainty where labels come from the data, lost against a remedy.
 
 A fair coin decides whether the target's example is in the training data. The attacker knows everything else, sees
-what is published, and guesses the coin. Noise comes from the operating system; only the data is synthetic.
+what is published, and guesses the coin. Noise comes from the operating system, unless games are to be repeated; only
+the data is synthetic.
 """
 
 import functools
@@ -115,19 +116,24 @@ def attack_classifiers(budget: Budget, trainings: int) -> Iterator[Result]:
         yield _against_classifier(budget, name, make, trainings)
 
 
-def accuracy_curve(delta: float, *, trials: int = 10_000, trainings: int = 100) -> list[Result]:
+def accuracy_curve(
+    delta: float, *, trials: int = 10_000, trainings: int = 100, seed: int | None = None
+) -> list[Result]:
     """Plays, for several epsilon, the strongest game against each remedy, and against labels read off the data.
 
     Args:
         delta: Of each budget.
         trials: Games against each remedy.
-        trainings: Games against private weights whose labels are read off the data; every game trains them.
+        trainings: Games against private weights whose labels are read off the data; every game trains them, and is
+            won whatever their noise.
+        seed: Of coins and noise of the games against remedies, so that they can be repeated; None for new ones.
     """
     played = []
-    for epsilon in CURVE:
+    for number, epsilon in enumerate(CURVE):
         budget = Budget(epsilon=epsilon, delta=delta)
         played.append(_against_classifier(budget, FROM_DATA, functools.partial(LabelsFromData, budget), trainings))
-        played += [result for result in attack_remedies(budget, trials) if result.game == WORST]
+        own = None if seed is None else seed + number
+        played += [result for result in attack_remedies(budget, trials, seed=own) if result.game == WORST]
     return played
 
 
@@ -191,15 +197,16 @@ def _play_trainings(make: Callable[[], Any], trainings: int) -> int:
 # --- remedies: one label per game, so that one release plays all games at once
 
 
-def attack_remedies(budget: Budget, trials: int) -> Iterator[Result]:
+def attack_remedies(budget: Budget, trials: int, *, seed: int | None = None) -> Iterator[Result]:
     """Plays the game against each remedy: as the only one with a label, and in the class that gives most away.
 
     Args:
         budget: What each may spend in one task.
         trials: Games against each.
+        seed: Of coins and noise; None for new ones.
     """
-    rng = NoiseSource.from_os()
-    draw = np.random.default_rng()
+    rng = NoiseSource.from_os() if seed is None else NoiseSource.seeded(seed)
+    draw = np.random.default_rng(seed)
     for name, kind in planning.BY_SHARE.items():
         select = SelectLabels(kind(epsilon=budget.epsilon, delta=budget.delta))
         for game, size in ((ALONE, 0), (WORST, most_revealing_size(select.event))):

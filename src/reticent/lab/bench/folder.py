@@ -10,6 +10,7 @@ from filelock import FileLock, Timeout
 
 import reticent
 from reticent import errors
+from reticent.lab.bench import without_data
 from reticent.lab.bench.one_run import FORMAT
 from reticent.lab.bench.run import Result
 from reticent.lab.bench.workspace import read
@@ -18,6 +19,12 @@ from reticent.released import store
 
 STREAMS = "streams.json"
 _ABOUT = "bench.json"
+# As rows of runs have them (`run_rows`): the same page is made of these and of a results folder.
+_DIGITS = {
+    **dict.fromkeys(("accuracy", "forgetting", "public", "parent"), 6),
+    **dict.fromkeys(("curve", "forgetting_curve", "overall", "aggregations"), 6),
+    "seconds": 2,
+}
 _FAILED: dict[str, type | UnionType] = {"run": dict, "status": str, "environment": dict}
 _DONE: dict[str, type | UnionType] = {
     **_FAILED,
@@ -104,16 +111,38 @@ class Folder:
         found = read(self.path / name)
         return found if isinstance(found, dict) else None
 
+    def beside(self, name: str) -> dict[str, Any] | None:
+        """Returns what a file beside the runs holds; None where it is missing or damaged, or other code measured it."""
+        kind = name.removesuffix(".json")
+        return without_data.stored(self.path, kind) if kind in without_data.KINDS else self.read(name)
+
     def results(self) -> dict[str, dict[str, Any]]:
-        """Returns all results by the digests of their runs; a damaged one counts as not run."""
+        """Returns all results by the digests of their runs, rounded as in rows; a damaged one counts as not run."""
         files = sorted((self.path / "runs").glob("*.json"))
         found = {file.stem: self.read(f"runs/{file.name}") for file in files}
-        return {key: result for key, result in found.items() if result is not None and _whole(result)}
+        return {key: _rounded(result) for key, result in found.items() if result is not None and _whole(result)}
 
     def tables(self) -> dict[str, list[Any] | None]:
         """Returns the stored tables of each spec, by its name; None where they are damaged."""
         found = {file.stem: read(file) for file in sorted((self.path / "tables").glob("*.json"))}
         return {name: made if isinstance(made, list) else None for name, made in found.items()}
+
+
+def _rounded(result: dict[str, Any]) -> dict[str, Any]:
+    return {**result, **{name: _round(result[name], digits) for name, digits in _DIGITS.items() if name in result}}
+
+
+def _round(value: Any, digits: int) -> Any:
+    """Rounds a number, or those in a list or by name.
+
+    >>> _round([0.12345678, None], 6), _round({"learn": 1.2345}, 2)
+    ([0.123457, None], {'learn': 1.23})
+    """
+    if isinstance(value, list):
+        return [_round(part, digits) for part in value]
+    if isinstance(value, dict):
+        return {name: _round(part, digits) for name, part in value.items()}
+    return round(value, digits) if isinstance(value, float) else value
 
 
 def _whole(result: Result) -> bool:

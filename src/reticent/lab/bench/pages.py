@@ -2,13 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from reticent import errors
-from reticent.lab.bench import catalogue, layout, run_rows, tables, typeset
+from reticent.lab.bench import catalogue, layout, run_rows, tables, typeset, without_data
 from reticent.lab.bench import specs as packaged
 from reticent.lab.bench.behind import behind_table
 from reticent.lab.bench.chosen import chosen_table
@@ -26,7 +26,7 @@ from reticent.lab.bench.runner import Outcome
 from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.typeset import Table
 from reticent.numerics.files import write_whole
-from reticent.report import bench_tables
+from reticent.report import bench_tables, origins
 from reticent.report.bench_page import results_page
 
 
@@ -35,13 +35,18 @@ def write(page: Path, specs: Sequence[Spec], out: Path, *, command: str) -> None
     folder = Folder(out)
     folder.check()
     beside = page.with_suffix("")
-    results, drawn = folder.results(), five(folder.results(), folder.read("attack.json"))
+    results = folder.results()
+    drawn = five(results, folder.beside("attack.json"))
+    found = {kind: without_data.stored(out, kind) for kind in without_data.KINDS}
     try:
         beside.mkdir(exist_ok=True)
         for figure in drawn:
             write_whole(beside / f"{figure.name}.svg", figure.drawn)
         write_whole(beside / run_rows.RUNS, run_rows.to_parquet(results))
         write_whole(beside / run_rows.CELLS, run_rows.to_csv(results))
+        for kind, measured in found.items():
+            if measured is not None:
+                write_whole(beside / f"{kind}.json", json.dumps(measured, indent=1))
         write_whole(page, markdown(specs, out, command=command, beside=beside.name))
     except OSError as error:
         raise errors.StorageError(f"Cannot write {page} and what belongs to it: {error.strerror}.") from error
@@ -61,7 +66,7 @@ def markdown(specs: Sequence[Spec], out: Path, *, command: str, beside: str = "r
     results = folder.results()
     made = [table for spec in specs for table in _tables(spec, folder, results)]
     taken = sum(processor(result) for result in results.values() if _done(result))
-    figures = five(results, folder.read("attack.json"))
+    figures = five(results, folder.beside("attack.json"))
     lines = [
         "# Results",
         "",
@@ -77,8 +82,7 @@ def markdown(specs: Sequence[Spec], out: Path, *, command: str, beside: str = "r
         typeset.markdown(behind_table(results)),
         "## How it was made",
         "",
-        *_environment_lines(results),
-        *_code_lines(results),
+        *(f"{line}\n" for line in _made(results)),
         f"Every run, with its code, data and command: `{beside}/{run_rows.RUNS}`.",
         f"Every cell: `{beside}/{run_rows.CELLS}`.",
         "",
@@ -112,15 +116,20 @@ def report(path: Path) -> str:
     folder.check()
     results = folder.results()
     stored, found = folder.tables(), findings(results)
+    short, screen = in_short(found), one_screen(results)
+    screen = replace(screen, caption=screen.caption.removeprefix(short).strip())  # which the page begins with
+    before = [chosen_table(), findings_table(found), claims_table(claims(results))]
     tables_of = ({**table, "spec": name} for name, made in stored.items() for table in made or ())
     return results_page(
         "reticent bench",
-        [layout.named(result) for result in results.values()],
-        [asdict(table) for table in _first(results)] + list(tables_of),
-        takeaway=in_short(found),
-        attack=folder.read("attack.json"),
-        drop=folder.read("drop.json"),
-        streams=folder.read(STREAMS),
+        _named(results),
+        [*map(asdict, before), *tables_of],
+        first=[asdict(table) for table in (screen, summary(results), behind_table(results))],
+        made=_made(results),
+        takeaway=short,
+        attack=folder.beside("attack.json"),
+        drop=folder.beside("drop.json"),
+        streams=folder.beside(STREAMS),
         notes=[
             f"tables/{name}.json is damaged and left out; reticent bench with --tables-only writes it again."
             for name, made in stored.items()
@@ -129,15 +138,17 @@ def report(path: Path) -> str:
     )
 
 
-def _first(results: Results) -> list[Table]:
-    """Returns what stands before the tables of experiments, on the page and in the report."""
+def _named(results: Results) -> list[Result]:
+    """Returns results with the words of tables; learners that share them are told apart by their names."""
+    found = [(result["run"]["learner"], layout.named(result)) for result in results.values()]
+    sharing: dict[str, set[str]] = {}
+    for learner, result in found:
+        sharing.setdefault(result["run"]["learner"], set()).add(learner)
     return [
-        one_screen(results),
-        summary(results),
-        behind_table(results),
-        chosen_table(),
-        findings_table(findings(results)),
-        claims_table(claims(results)),
+        {**result, "run": {**result["run"], "learner": f"{result['run']['learner']} ({learner})"}}
+        if len(sharing[result["run"]["learner"]]) > 1
+        else result
+        for learner, result in found
     ]
 
 
@@ -156,7 +167,7 @@ def listing(out: Path) -> list[dict[str, Any]]:
         status = [results.get(run.digest, {}).get("status") for run in runs]
         seconds = estimates.seconds(run for run, state in zip(runs, status, strict=True) if state != "done")
         if spec.kind != "grid":
-            status = ["done" if folder.read(f"{spec.kind}.json") else None]
+            status = ["done" if folder.beside(f"{spec.kind}.json") else None]
             seconds = WITHOUT_DATA[spec.kind] * status.count(None)
         shown.append(
             {
@@ -190,7 +201,7 @@ def offline(listed: Sequence[dict[str, Any]], out: Path) -> str:
 
 
 def _tables(spec: Spec, folder: Folder, results: Results) -> list[Table]:
-    return tables.tables(spec, results, extra=folder.read)
+    return tables.tables(spec, results, extra=folder.beside)
 
 
 def _left(specs: Sequence[Spec], results: Results) -> str:
@@ -232,18 +243,20 @@ def _code(result: Result) -> str:
     return str(result["digests"]["code"])
 
 
-def _code_lines(results: Results) -> list[str]:
-    made = Counter(_code(result) for result in results.values() if _done(result))
-    counts = ", ".join(f"{name} {count}" for name, count in sorted(made.items()))
-    return [f"Runs by a digest of the code that made them: {counts}."] if made else []
-
-
-def _environment_lines(results: Results) -> list[str]:
+def _made(results: Results) -> list[str]:
+    """Says which runs a page shows, and by which code, commands and machines they were made."""
+    done = [result for result in results.values() if _done(result)]
+    kinds = {field: len({result["run"][field] for result in results.values()}) for field in ("data", "learner", "seed")}
+    lines = [
+        f"{len(results)} runs, {len(results) - len(done)} of them failed; {kinds['data']} data set(s), "
+        f"{kinds['learner']} learner(s), {kinds['seed']} seed(s)."
+    ]
+    if done:
+        lines.append(f"Runs by a digest of the code that made them: {_counted(map(_code, done))}.")
+        lines.append(f"Runs by their commands: {_counted(result['command'] for result in done)}.")
     seen = {json.dumps(result["environment"], sort_keys=True) for result in results.values()}
-    lines = []
-    for text in sorted(seen):
-        env = json.loads(text)
-        versions = ", ".join(f"{name} {number}" for name, number in env["versions"].items())
-        where = f"Python {env['python']}, {env['machine']}, {env['cores']} cores, {env['threads']} thread(s) a run"
-        lines.append(f"{where}; {versions}.")
-    return lines
+    return [*lines, *(origins.machine(json.loads(text)) for text in sorted(seen))]
+
+
+def _counted(names: Iterable[str]) -> str:
+    return ", ".join(f"{name} ({count})" for name, count in sorted(Counter(names).items()))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from reticent.encoders import Speed
 from reticent.lab.bench import catalogue, one_run, run_rows, steps, tables, without_data
@@ -49,6 +50,7 @@ def run(
     engine: Processes | Ray = Processes(workers=2),  # noqa: B008 (a frozen value)
     speed: Speed = Speed(),  # noqa: B008 (a frozen value)
     stored: Mapping[str, Result] = MappingProxyType({}),
+    measured: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     minutes: float | None = None,
     say: Say = lambda text: None,
 ) -> Outcome:
@@ -63,11 +65,15 @@ def run(
         speed: Where and how encoders compute.
         stored: Results of earlier runs of the present code, by the digests of their runs; see `run_rows.read`. What
             these specs or the shown ones ask for, and the folder does not have, is put there.
-        minutes: No run is begun after so many; None for all.
+        measured: What experiments without data have found with the present code, by their kinds; it is put there, too.
+        minutes: Nothing is begun after so many; None for no limit.
         say: Called with one line for each run as it ends.
     """
     with Folder(out) as folder:
-        _run_without_data(specs, folder, say)
+        for kind, found in measured.items():
+            if folder.beside(f"{kind}.json") is None:
+                folder.write(f"{kind}.json", json.dumps(found, indent=1))
+        _run_without_data([] if minutes == 0 else specs, folder, say)
         done = {key for key, result in folder.results().items() if result["status"] == "done"}
         asked: dict[Run, str] = {}
         for spec in specs:
@@ -86,7 +92,8 @@ def run(
         place = Workspace(data, out, speed=speed)
         until = None if minutes is None else time.monotonic() + 60 * minutes
         progress = _Progress(folder, place, engine.ready() if queue else 1, say, commands=asked, until=until)
-        progress.say_what_to_expect(queue)
+        if minutes != 0:  # else nothing is to be expected
+            progress.say_what_to_expect(queue)
         for ended in engine.map(Cell(place), progress.taken(queue), lost=Cell.lost):
             progress.keep(ended, queue)
         outcome = progress.outcome
@@ -94,7 +101,7 @@ def run(
         if outcome.missing and not there and all(spec.kind == "grid" for spec in specs):
             raise MissingData(" ".join(outcome.missing.values()))
         progress.say_what_is_missing()
-        _write_streams(specs, folder, place, outcome.missing)
+        _write_streams((*specs, *(shown or ())), folder, place, outcome.missing)
         write_tables(specs if shown is None else shown, folder)
     return outcome
 
@@ -109,14 +116,15 @@ def _write_streams(specs: Sequence[Spec], folder: Folder, place: Workspace, miss
         if name not in missing and ratio not in panel.get(name, {}):
             with contextlib.suppress(Exception):  # its runs have failed, and say why
                 panel.setdefault(name, {})[ratio] = one_run.examples_of_a_blurry_class(run, place.load(run))
-    folder.write(STREAMS, json.dumps(panel, indent=1))
+    in_order = {name: dict(sorted(panel[name].items(), key=lambda one: float(one[0]))) for name in sorted(panel)}
+    folder.write(STREAMS, json.dumps(in_order, indent=1))  # the same whatever was there before
 
 
 def write_tables(specs: Sequence[Spec], folder: Folder) -> None:
     """Writes the tables of these specs as JSON, Markdown and LaTeX, all cells as CSV, all runs as Parquet (pyarrow)."""
     results = folder.results()
     for spec in specs:
-        made = tables.tables(spec, results, extra=folder.read)
+        made = tables.tables(spec, results, extra=folder.beside)
         folder.write(f"tables/{spec.name}.json", json.dumps([asdict(table) for table in made], indent=1))
         folder.write(f"tables/{spec.name}.md", "\n".join(markdown(table) for table in made))
         folder.write(f"tables/{spec.name}.tex", "\n".join(latex(table) for table in made))
@@ -204,7 +212,7 @@ class _Progress:
 
 def _run_without_data(specs: Sequence[Spec], folder: Folder, say: Say) -> None:
     for spec in specs:
-        if spec.kind == "grid" or folder.read(f"{spec.kind}.json") is not None:
+        if spec.kind == "grid" or folder.beside(f"{spec.kind}.json") is not None:
             continue
         say(f"{spec.title} ...")
         folder.write(f"{spec.kind}.json", json.dumps(without_data.measured(spec.kind), indent=1))
