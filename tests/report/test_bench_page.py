@@ -311,7 +311,7 @@ def test_many_tables_are_folded_but_the_first():
 
 
 def test_the_page_begins_with_a_takeaway_and_the_best_numbers(text):
-    assert '<p class="takeaway">3 of 4</p>' in results_page("Results", [], [], takeaway="3 of 4")
+    assert '<p class="takeaway">3 of 4</p>' in results_page("Results", [], [], takeaways=["3 of 4"])
     section = text[text.index("At a glance</h2>") :]
     section = section[: section.index("</section>")]
     rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr[^>]*>(.*?)</tr>", section)]

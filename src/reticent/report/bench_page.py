@@ -26,7 +26,7 @@ def results_page(
     drop: Mapping[str, Any] | None = None,
     streams: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
-    takeaway: str = "",
+    takeaways: Sequence[str] = (),
 ) -> str:
     """Returns a self-contained page about the runs of a benchmark: what to take away, then plots and tables.
 
@@ -41,7 +41,7 @@ def results_page(
         drop: As in `drop.json`.
         streams: As in `streams.json`: data set -> ratio -> examples of a blurry class, from its home task on.
         notes: Sentences for the top of the page.
-        takeaway: The sentence to remember, if there is one.
+        takeaways: The sentences to remember, if there are any.
 
     Example:
         >>> table = {"title": "Main", "caption": "", "columns": ["learner"], "rows": [["*not run here*"]], "notes": []}
@@ -75,7 +75,7 @@ def results_page(
     sections = {name: page.section(name, inner) for name, inner in parts.items()}
     seeded = any(not run.get("private", False) for run in runs)
     top = [
-        page.paragraph(takeaway, kind="takeaway") if takeaway else "",
+        *(page.paragraph(sentence, kind="takeaway") for sentence in takeaways),
         page.paragraph(SEEDED, kind="warn") if seeded else "",
         *(page.paragraph(note) for note in notes),
         page.contents(sections),

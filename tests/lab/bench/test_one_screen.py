@@ -32,7 +32,7 @@ def test_it_is_said_where_another_rule_would_not_be_behind():
     ours = Run(data="clinc150", learner="peft")
     made = [done(ours, 0.5, aggregations={"argmax": 0.7}), done(Run(data="clinc150", learner="peft-paper"), 0.7)]
     assert takeaways(by_digest(made))[-1].endswith(
-        "In 1 of these 1 the same heads are not behind under the paper's `argmax`."
+        "In 1 of these 1 the same heads are not behind under the paper's argmax."
     )
 
 

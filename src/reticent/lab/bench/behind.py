@@ -32,11 +32,11 @@ ONE_SEED = "not explained: one seed, so no test is possible"
 OPEN = "{}: behind in {} of {} seeds, by {:.1f} on average (95 % interval {:.1f} to {:.1f})"
 TELLS, DOES_NOT_TELL = "not explained", "too few seeds to tell"
 _OF_THE_RULE = (
-    "The rule that joins heads: `pooled` adds up a label's rows of all tasks, each weighed by how likely the task has "
+    "The rule that joins heads: pooled adds up a label's rows of all tasks, each weighed by how likely the task has "
     "the label, as far as the energy of its rows shows. Labels that come back gain by it. It loses to the paper's "
-    "`argmax`, which compares each task's row with the input at hand, where noise is so strong that the energy does "
+    "argmax, which compares each task's row with the input at hand, where noise is so strong that the energy does "
     "not show the task, and where there is no noise or few labels: it evens out lengths and takes off a direction that "
-    "tell labels apart there (benchmarks/joining_heads.py). Say `aggregate=argmax` there, when a model is made or "
+    "tell labels apart there (benchmarks/joining_heads.py). Say aggregate=argmax there, when a model is made or "
     "loaded; neither rule costs privacy."
 )
 _OF_STAND_INS = (

@@ -73,7 +73,7 @@ def _of_pairs(compared: Sequence[Pair]) -> Iterator[str]:
         words += f"half a point in {ahead}, behind by as much in {len(worse)}{_gains(mine)}."
         ruled = [pair for pair in worse if pair.by_rule is not None and pair.paper - pair.by_rule <= MARGIN]
         if ruled:
-            words += f" In {len(ruled)} of these {len(worse)} the same heads are not behind under the paper's `argmax`."
+            words += f" In {len(ruled)} of these {len(worse)} the same heads are not behind under the paper's argmax."
         yield words
     unseen = [pair for pair in compared if pair.cell.data in CHOSE_NOTHING]
     if unseen:

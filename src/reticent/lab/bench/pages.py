@@ -14,11 +14,11 @@ from reticent.lab.bench.behind import behind_table
 from reticent.lab.bench.chosen import chosen_table
 from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.estimates import WITHOUT_DATA, Estimates, duration, processor
-from reticent.lab.bench.findings import findings, findings_table, in_short
+from reticent.lab.bench.findings import findings, findings_table
 from reticent.lab.bench.five_figures import five
 from reticent.lab.bench.folder import STREAMS, Folder
 from reticent.lab.bench.one_run import NOT_PRIVATE
-from reticent.lab.bench.one_screen import one_screen
+from reticent.lab.bench.one_screen import one_screen, takeaways
 from reticent.lab.bench.our_claims import claims, claims_table
 from reticent.lab.bench.paper_claims import summary
 from reticent.lab.bench.run import Result, Results
@@ -76,6 +76,10 @@ def markdown(specs: Sequence[Spec], out: Path, *, command: str, beside: str = "r
         "shape, not the height. *Ours* is what a user gets without arguments. Times are wall-clock seconds, measured",
         "while other runs share the machine.",
         "",
+        "## What to take away",
+        "",
+        *(f"- {sentence}" for sentence in takeaways(results)),
+        "",
         typeset.markdown(one_screen(results)),
         *(f"![{figure.title}]({beside}/{figure.name}.svg)\n" for figure in figures),
         typeset.markdown(summary(results)),
@@ -116,17 +120,15 @@ def report(path: Path) -> str:
     folder.check()
     results = folder.results()
     stored, found = folder.tables(), findings(results)
-    short, screen = in_short(found), one_screen(results)
-    screen = replace(screen, caption=screen.caption.removeprefix(short).strip())  # which the page begins with
     before = [chosen_table(), findings_table(found), claims_table(claims(results))]
     tables_of = ({**table, "spec": name} for name, made in stored.items() for table in made or ())
     return results_page(
         "reticent bench",
         _named(results),
         [*map(asdict, before), *tables_of],
-        first=[asdict(table) for table in (screen, summary(results), behind_table(results))],
+        first=[asdict(table) for table in (one_screen(results), summary(results), behind_table(results))],
         made=_made(results),
-        takeaway=short,
+        takeaways=takeaways(results),
         attack=folder.beside("attack.json"),
         drop=folder.beside("drop.json"),
         streams=folder.beside(STREAMS),
