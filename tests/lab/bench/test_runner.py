@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reticent import errors
-from reticent.lab.bench import one_run, processes, run_rows, runner, specs, steps
+from reticent.lab.bench import one_run, processes, run_rows, runner, specs
 from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.folder import STREAMS, Folder
 from reticent.lab.bench.processes import Processes
@@ -156,37 +156,6 @@ def test_every_run_is_reported_with_the_time_left(ran):
     assert len(ended) == 11
     assert sum("failed: " in text for text in ended) == 3
     assert sum(" %; " in text for text in ended) == 8
-
-
-def test_what_to_expect_is_one_line_for_each_kind(place, tmp_path, monkeypatch):
-    film: dict[str, Any] = {"data": "toy", "adapter": "film"}
-    runs = [
-        *(
-            Run(learner="peft-paper", labels=labels, seed=seed, **film)
-            for labels in ("base", "public-10x")
-            for seed in (0, 1)
-        ),
-        Run(learner="peft", **film),
-    ]
-    measured: list[Run] = []
-
-    def expected(asked, _):
-        measured.extend(asked)
-        step = steps.Step(forward=0.01, gradient=0.02)
-        for run in asked:
-            tuned = run.learner == "peft-paper"
-            yield steps.Expected(run, 600.0 if run.labels == "base" else 7_200.0, 1_800.0 if tuned else 0.0, step)
-
-    monkeypatch.setattr(steps, "expected", expected)
-    said: list[str] = []
-    with Folder(tmp_path / "new") as folder:
-        progress = runner._Progress(folder, place, 1, said.append, commands={}, until=None)
-        progress.say_what_to_expect(runs)
-    assert len(measured) == 3  # not one for each seed
-    step = "measured here: 10.0 ms to encode an example, 20.0 ms to train with it"
-    tuned = "about 10 min to 2.0 h a run and 30 min to tune, once for each budget and seed"
-    assert said == [f"toy peft-paper film: {tuned}; {step}", f"toy peft film: about 10 min a run; {step}"]
-    assert progress._left.seconds(runs) == 2 * 600 + 2 * 7_200 + 600 + 2 * 1_800
 
 
 def test_thread_variables_are_set_for_workers_alone(ran):

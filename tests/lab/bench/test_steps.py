@@ -3,14 +3,16 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from reticent import encoders
 from reticent.encoders import Speed
-from reticent.lab.bench import steps
+from reticent.lab.bench import runner, steps
 from reticent.lab.bench.estimates import Estimates
+from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.run import Run
 from reticent.lab.data.datasets import Data
 from tests.lab.tiny import Given
@@ -89,3 +91,34 @@ def test_what_cannot_be_measured_is_left_to_its_worker(tmp_path, monkeypatch):
 
     monkeypatch.setattr(steps, "encoder_of", broken)
     assert list(steps.expected([Run(data="toy", learner="peft", adapter="film")], a_place(tmp_path))) == []
+
+
+def test_what_to_expect_is_one_line_for_each_kind(tmp_path, monkeypatch):
+    film: dict[str, Any] = {"data": "toy", "adapter": "film"}
+    runs = [
+        *(
+            Run(learner="peft-paper", labels=labels, seed=seed, **film)
+            for labels in ("base", "public-10x")
+            for seed in (0, 1)
+        ),
+        Run(learner="peft", **film),
+    ]
+    measured: list[Run] = []
+
+    def expected(asked, _):
+        measured.extend(asked)
+        step = steps.Step(forward=0.01, gradient=0.02)
+        for run in asked:
+            tuned = run.learner == "peft-paper"
+            yield steps.Expected(run, 600.0 if run.labels == "base" else 7_200.0, 1_800.0 if tuned else 0.0, step)
+
+    monkeypatch.setattr(steps, "expected", expected)
+    said: list[str] = []
+    with Folder(tmp_path / "new") as folder:
+        progress = runner._Progress(folder, a_place(tmp_path), 1, said.append, commands={}, until=None)
+        progress.say_what_to_expect(runs)
+    assert len(measured) == 3  # not one for each seed
+    step = "measured here: 10.0 ms to encode an example, 20.0 ms to train with it"
+    tuned = "about 10 min to 2.0 h a run and 30 min to tune, once for each budget and seed"
+    assert said == [f"toy peft-paper film: {tuned}; {step}", f"toy peft film: about 10 min a run; {step}"]
+    assert progress._left.seconds(runs) == 2 * 600 + 2 * 7_200 + 600 + 2 * 1_800
