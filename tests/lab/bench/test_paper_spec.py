@@ -1,7 +1,8 @@
 """The spec `paper` from end to end: a tiny ViT where the hub would keep the real one, tiny files of the same formats.
 
-Everything goes through the command line, in processes of its own, as on a machine with a GPU. What is checked is that
-every kind of run of every table ends with a number, not which one.
+One table goes through the command line; every kind of run of every part that has runs, marked slow, through the runner.
+Both are in processes of their own, as on a machine with a GPU. What is checked is that every kind of run ends with a
+number, and that the tables have it in its row and column; not which number.
 """
 
 import json
@@ -24,7 +25,7 @@ pytest.importorskip("optuna", reason="needs reticent[tune]")
 MODEL = "google/vit-base-patch16-224-in21k"
 CLASSES, EACH, UNSEEN = 20, 6, 2
 
-# One run of each kind for each table: what differs in seed, share or ratio alone goes the same way.
+# One run of each kind for each table: what differs in seed, share, ratio or budget alone goes the same way.
 EVERY_KIND = """
 import sys
 from dataclasses import replace
@@ -41,10 +42,39 @@ def few(spec):
 if __name__ == "__main__":
     data, out = map(Path, sys.argv[1:])
     chosen = [few(spec) for spec in specs.chosen(["paper"]) if spec.kind == "grid"]
-    print(sum(len(spec.runs) for spec in chosen), "rows")
     outcome = runner.run(chosen, data=data, out=out, engine=Processes(workers=2), say=print)
     print("outcome", outcome.ran, outcome.failed, len(outcome.missing))
 """
+
+
+ORACLE, BASE, TEN, THOUSAND, RELEASED = (
+    *("Label Oracle (reads the data)", "Base Dataset", "Public Labels 10x", "Public Labels 1000x", "Release Labels"),
+)
+TASKS = [f"task {t}" for t in range(1, 11)]
+NON_CL, POOLED = 2 * 2 * 2, 2  # entries that cannot be: all data at once forgets nothing; heads that state no noise
+# Of each table of these runs: what goes across, how many rows are measured here, and how many entries of them.
+TABLES = {
+    "paper-labels": [([ORACLE, BASE, THOUSAND, RELEASED], 8, 32)],
+    "paper-share": [(["share 1", "share 2.5"], 4, 4)] * 2,
+    "paper-sizes": [([ORACLE, BASE, TEN, THOUSAND], 8, 32)],
+    "paper-blurry": [(["ratio 10"], 12, 12)],
+    "paper-desai": [(TASKS, 10, 100)] * 2,
+    "paper-aggregation": [(["argmax", "median", "entropy", "pooled"], 2, 8 - POOLED)],
+    "paper-domain-shift": [
+        (["epsilon 1", "no privacy"], 21, 42),
+        (["epsilon 1", "no privacy"], 21, 42 - NON_CL),
+    ],
+    "paper-tasks": [(TASKS, 26, 20 * 10 + 6 * 5)] * 2,
+    "paper-orders": [(["epsilon 1", "no privacy"], 1, 2)] * 2,
+}
+
+
+def measured(table: dict[str, Any]) -> tuple[list[str], int, int]:
+    """What goes across a table, how many of its rows are not the paper's, and how many of their entries are numbers."""
+    names = table["columns"].index("source") + 1
+    rows = [row for row in table["rows"] if not row[names - 1].startswith("paper, ")]
+    entries = [entry.split()[0] for row in rows for entry in row[names:] if entry not in ("", "-")]
+    return table["columns"][names:], len(rows), len([float(entry) for entry in entries])
 
 
 def pixels(label: int, draw: np.random.Generator, side: int = 32) -> Any:
@@ -133,4 +163,8 @@ def test_every_kind_of_run_of_the_paper(folder):
     assert {learner for _, learner, _ in kinds} == {
         *("cosine-paper", "cosine", "peft-paper", "peft", "naive-paper", "desai-paper", "noncl-paper")
     }
+    tables = {file.stem: json.loads(file.read_text()) for file in (folder / "whole" / "tables").glob("*.json")}
+    assert {
+        name: [measured(table) for table in made if "source" in table["columns"]] for name, made in tables.items()
+    } == TABLES
     assert "outcome 0 0 0" in run(folder, "every_kind.py", "data", "whole")  # it resumes

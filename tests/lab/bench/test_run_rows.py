@@ -31,6 +31,25 @@ def test_rows_bring_back_what_pages_read(tmp_path):
     assert run_rows.count(tmp_path / "runs.parquet") == 6
 
 
+def test_rows_keep_what_every_order_of_the_tasks_forgets(tmp_path):
+    each = [0.125, 0.25, 0.5]
+    with_orders = {**made(seed=1), "forgetting": 0.3, "orders": {"number": 3, "forgetting": each}}
+    results = by_digest([made(seed=0), with_orders])
+    (tmp_path / "runs.parquet").write_bytes(run_rows.to_parquet(results))
+    without, again = sorted(run_rows.read(tmp_path / "runs.parquet").values(), key=lambda made: made["run"]["seed"])
+    assert again["orders"] == with_orders["orders"]
+    assert "orders" not in without
+
+
+def test_rows_of_a_file_without_orders_are_read(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = parquet.read_table(io.BytesIO(run_rows.to_parquet(by_digest([made()]))))
+    parquet.write_table(table.drop_columns(["forgetting_by_order"]), tmp_path / "runs.parquet")
+    (again,) = run_rows.read(tmp_path / "runs.parquet").values()
+    assert again["accuracy"] == made()["accuracy"]
+    assert "orders" not in again
+
+
 def test_equal_results_are_equal_bytes():
     one, two = made(seed=0), made(seed=1)
     assert run_rows.to_parquet(by_digest([one, two])) == run_rows.to_parquet(by_digest([two, one]))

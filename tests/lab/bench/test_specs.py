@@ -245,6 +245,16 @@ def test_the_paper_has_its_seeds():
     assert seeds("paper-domain-shift", data="split-imagenet-r") == 3
     assert seeds("paper-domain-shift", data="five-datasets", learner="peft-paper") == 3  # each shows all orders
     assert seeds("paper-orders") == 120
+    assert seeds("paper-tasks", data="split-imagenet-r") == 5  # its figure has five repeats, its table three
+
+
+def test_figures_of_every_order_have_the_runs_of_the_table():
+    naive = {run.digest for run in spec("paper-tasks").runs if run.data == "five-datasets" and run.seed > 2}
+    table = {run.digest for run in spec("paper-orders").runs}
+    assert len(naive) == 3 * 117
+    assert naive < table
+    new = set(spec("paper-tasks").runs) - set(spec("paper-domain-shift").runs) - set(spec("paper-orders").runs)
+    assert {(run.data, run.seed) for run in new} == {("split-imagenet-r", 3), ("split-imagenet-r", 4)}
 
 
 def test_a_spec_of_parts_has_their_runs_once():

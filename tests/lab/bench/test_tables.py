@@ -101,6 +101,52 @@ def test_what_cannot_be_measured_is_a_dash():
     assert one(forgetting, source="ours here, clinc150")["Base Dataset"] == "-"
 
 
+FIVE = """
+data = "five-datasets"
+learner = "cosine-paper"
+tasks = 2
+seeds = 3
+columns = "epsilon"
+statistic = "mean"
+metrics = ["accuracy", "forgetting"]
+"""
+BY_ORDER = {0: [0.1, 0.3], 1: [0.2, 0.4], 2: [0.5, 0.9]}
+
+
+def in_orders(run: Run) -> dict[str, Any]:
+    each = BY_ORDER[run.seed]
+    orders = {"number": len(each), "forgetting": each}
+    return done(run, 0.5, forgetting=sum(each) / 2, forgetting_curve=[0.0, sum(each) / 2], orders=orders)
+
+
+def test_forgetting_is_over_all_orders_of_all_seeds():
+    mine = read("mine", FIVE)
+    accuracy, forgetting = tables.tables(mine, by_digest([in_orders(run) for run in mine.runs]))
+    each = [100 * value for values in BY_ORDER.values() for value in values]
+    assert forgetting.rows[0][-1] == spread(each, "mean").text == "40.0 ± 28.3"
+    assert any("all seeds and all orders" in note for note in forgetting.notes)
+    assert accuracy.rows[0][-1] == "50.0 ± 0.0"
+    assert accuracy.notes == ()
+    (_, some) = tables.tables(mine, by_digest([in_orders(run) for run in mine.runs[:2]]))
+    assert some.rows[0][-1] == "25.0 ± 12.9 [2 of 3 seeds]"  # four values, of two seeds
+
+
+def test_forgetting_is_of_seeds_where_some_have_the_mean_over_orders_alone():
+    mine = read("mine", FIVE)
+    older = {key: value for key, value in in_orders(mine.runs[2]).items() if key != "orders"}
+    (_, forgetting) = tables.tables(mine, by_digest([*map(in_orders, mine.runs[:2]), older]))
+    assert forgetting.rows[0][-1] == spread([20.0, 30.0, 70.0], "mean").text
+
+
+def test_a_curve_says_that_it_is_a_mean_over_orders():
+    mine = read("mine", FIVE.replace('"epsilon"', '"task"').replace('"mean"', '"minmax"'))
+    _, forgetting = tables.tables(mine, by_digest([in_orders(run) for run in mine.runs]))
+    assert forgetting.rows[0][-1] == "30.0 (20.0, 70.0)"
+    assert any("mean over all orders" in note for note in forgetting.notes)
+    one_order = [{k: v for k, v in in_orders(run).items() if k != "orders"} for run in mine.runs]
+    assert not any("orders" in note for table in tables.tables(mine, by_digest(one_order)) for note in table.notes)
+
+
 def test_the_best_share_is_shown_as_a_whole():
     """Chosen by accuracy, for every metric; never a mixture of seeds of several shares."""
     mine = read("mine", SPLIT + 'share = [10, 50]\nmetrics = ["accuracy", "known", "forgetting"]')

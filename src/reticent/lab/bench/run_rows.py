@@ -22,6 +22,7 @@ from reticent.numerics.reading import MEGABYTE, read_regular
 RUNS, CELLS = "runs.parquet", "cells.csv"
 _NUMBERS = ("accuracy", "forgetting", "known", "public", "parent")
 _LISTS = ("curve", "forgetting_curve", "overall")
+_ORDERS = "forgetting_by_order"  # where one training shows every order of the tasks; older files do not have it
 _FIELDS = tuple(field.name for field in fields(Run))
 _LARGEST_FILE = 256 * MEGABYTE
 _DIGITS = 6
@@ -38,7 +39,7 @@ def to_parquet(results: Results) -> bytes:
         **{field.name: getattr(pyarrow, _ARROW[_plain(field.type)])() for field in fields(Run)},
         **dict.fromkeys(_NUMBERS, floats),
         "known": whole,
-        **dict.fromkeys(_LISTS, pyarrow.list_(pyarrow.float32())),
+        **dict.fromkeys((*_LISTS, _ORDERS), pyarrow.list_(pyarrow.float32())),
         **dict.fromkeys(("aggregations", "digest", "code", "command", "data_digest", "made_by"), pyarrow.string()),
         "environment": pyarrow.string(),
         **dict.fromkeys(("learn_seconds", "evaluate_seconds", "processor_seconds", "spent_epsilon"), floats),
@@ -99,6 +100,7 @@ def _row(result: Result) -> dict[str, Any]:
         **run,
         **{name: _rounded(result.get(name)) for name in _NUMBERS},
         **{name: _rounded(result.get(name)) for name in _LISTS},
+        _ORDERS: _rounded(result["orders"]["forgetting"]) if "orders" in result else None,
         "aggregations": json.dumps({name: _rounded(v) for name, v in result["aggregations"].items()}, sort_keys=True),
         "digest": Run(**result["run"]).digest,
         "code": result["digests"]["code"],
@@ -113,6 +115,7 @@ def _row(result: Result) -> dict[str, Any]:
 
 def _result(row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Returns the result of a row, with the digest of its run."""
+    by_order = row.get(_ORDERS)
     return row["digest"], {
         "format": FORMAT,
         "private": False,
@@ -122,6 +125,7 @@ def _result(row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         "status": "done",
         "error": None,
         **{name: row[name] for name in (*_NUMBERS, *_LISTS) if row[name] is not None or name == "forgetting"},
+        **({} if by_order is None else {"orders": {"number": len(by_order), "forgetting": by_order}}),
         "aggregations": json.loads(row["aggregations"]),
         "seconds": {part: row[f"{part}_seconds"] for part in ("learn", "evaluate", "processor")},
         "spent": {"epsilon": row["spent_epsilon"], "delta": DELTA},

@@ -17,7 +17,7 @@ from typing import Any
 
 from reticent.encoders import Speed
 from reticent.lab.bench import catalogue, one_run, run_rows, steps, tables, without_data
-from reticent.lab.bench.estimates import Estimates, duration
+from reticent.lab.bench.estimates import Estimates, duration, kind
 from reticent.lab.bench.folder import STREAMS, Folder
 from reticent.lab.bench.processes import Processes
 from reticent.lab.bench.run import Result, Run
@@ -178,14 +178,19 @@ class _Progress:
         self._missing[data] = sentence
 
     def say_what_to_expect(self, queue: Sequence[Run]) -> None:
-        """Measures a step of each encoder that runs train through, and says how long they take by it."""
-        first = {replace(run, seed=0, epsilon=None): run for run in queue if not self._left.knows(run)}
-        for run, seconds, step in steps.expected(list(first.values()), self._place):
-            self._left.expect(run, seconds)
-            each = (
-                f"{1_000 * step.forward:.1f} ms to encode an example, {1_000 * step.gradient:.1f} ms to train with it"
-            )
-            self._say(f"{run.data} {run.learner} {run.adapter}: about {duration(seconds)} a run; measured here: {each}")
+        """Measures a step of each encoder that runs train through, and says how long they take by it: a line a kind."""
+        first = {kind(run): run for run in queue if not self._left.knows(run)}
+        said: dict[tuple[str, str, str], list[steps.Expected]] = {}
+        for found in steps.expected(list(first.values()), self._place):
+            run = found.run
+            self._left.expect(run, found.seconds, tuning=found.tuning)
+            said.setdefault((run.data, run.learner, run.adapter), []).append(found)
+        for names, alike in said.items():
+            least, most = (duration(pick(found.seconds for found in alike)) for pick in (min, max))
+            each = least if least == most else f"{least} to {most}"
+            tuning = max(found.tuning for found in alike)
+            once = f" and {duration(tuning)} to tune, once for each budget and seed" if tuning else ""
+            self._say(f"{' '.join(names)}: about {each} a run{once}; measured here: {alike[0].step}")
 
     def say_what_is_missing(self) -> None:
         """Says it beside runs that have ended; where all data is missing, the refusal says it."""

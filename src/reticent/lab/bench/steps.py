@@ -15,7 +15,8 @@ import numpy as np
 from reticent.encoders import Encoder, film
 from reticent.gate import grid
 from reticent.gate.noise import NoiseSource
-from reticent.lab.bench.estimates import cost_of
+from reticent.lab.bench import passes
+from reticent.lab.bench.measures import Assigned
 from reticent.lab.bench.run import FILM, Run
 from reticent.lab.bench.workspace import Workspace, encoder_of
 from reticent.lab.data.datasets import Data
@@ -25,7 +26,6 @@ from reticent.sensitive.training import Engine
 
 _CLASSES = 10  # of the head; the encoder takes nearly all the time
 _TIMES = 3
-_EPOCHS, _STEPS_A_PASS = 40, 10  # of the paper's training, at a rate of a tenth
 _SOME = 1 << 20  # parameters
 
 
@@ -39,10 +39,11 @@ class Step:
         update: To add noise to a parameter and move it, in one step: what a head of many thousand labels waits for.
 
     Example:
-        >>> run = Run(data="split-cifar100", learner="peft", adapter="film")
-        >>> Step(forward=0.01, gradient=0.03).seconds(run, learned=1_000, tested=100)
-        250.0
-        >>> print(Step(forward=0.01, gradient=0.03))
+        >>> run = Run(data="split-cifar100", learner="peft-paper", adapter="film")
+        >>> step = Step(forward=0.01, gradient=0.03)
+        >>> step.seconds(run, learned=1_000, tested=100), round(step.tuning(100))
+        (1210.0, 1680)
+        >>> print(step)
         10.0 ms to encode an example, 30.0 ms to train with it
     """
 
@@ -53,18 +54,23 @@ class Step:
     def __str__(self) -> str:
         return f"{1_000 * self.forward:.1f} ms to encode an example, {1_000 * self.gradient:.1f} ms to train with it"
 
-    def seconds(self, run: Run, *, learned: int, tested: int, head: int = 0) -> float:
-        """Returns how long a run takes that trains through the encoder.
+    def seconds(self, run: Run, *, learned: int, tested: int, tuned_on: int = 0, head: int = 0) -> float:
+        """Returns how long a run takes that trains through the encoder, with settings that are there.
 
         Args:
-            run: The run; how often it sees an example is in `estimates.COSTS`.
+            run: The run; how often it sees an example is in `passes`.
             learned: Examples to learn from.
             tested: Examples to test on: each task's adapter encodes them.
+            tuned_on: Examples that its settings are tuned on: they say how large batches are, and so how many.
             head: Parameters of a task's head.
         """
-        passes = cost_of(run.learner).film_passes
-        steps = _STEPS_A_PASS * min(passes, _EPOCHS) * run.tasks
-        return learned * passes * self.gradient + tested * run.tasks * self.forward + steps * head * self.update
+        steps = passes.steps(run, tuned_on) * run.tasks
+        trained = learned * passes.training(run) * self.gradient
+        return trained + tested * run.tasks * self.forward + steps * head * self.update
+
+    def tuning(self, tuned_on: int) -> float:
+        """Returns how long it takes to tune through the encoder on so many examples; what trials add is little."""
+        return passes.tuning(tuned_on) * self.gradient
 
 
 def measured(encoder: Encoder) -> Step:
@@ -86,8 +92,18 @@ def _one_update() -> None:
     Adam(learning_rate=0.001).update(_SOME)(np.zeros(_SOME), noise / grid.SCALE)
 
 
-def expected(runs: Sequence[Run], place: Workspace) -> Iterator[tuple[Run, float, Step]]:
-    """Yields runs that train through an encoder, how long each is expected to take, and the step that says so.
+@dataclass(frozen=True)
+class Expected:
+    """How long a run through an encoder is expected to take, and to tune for it, in seconds; 0 where nothing is."""
+
+    run: Run
+    seconds: float
+    tuning: float
+    step: Step
+
+
+def expected(runs: Sequence[Run], place: Workspace) -> Iterator[Expected]:
+    """Yields what to expect of runs that train through an encoder.
 
     Args:
         runs: Runs that are to be made; those on data that is not there are left out.
@@ -101,9 +117,13 @@ def expected(runs: Sequence[Run], place: Workspace) -> Iterator[tuple[Run, float
             encoder = encoder_of(data, place.speed)
             if name not in steps:
                 steps[name] = measured(encoder)
-            learned, tested = (len(rows) for rows in data.rows(run.seed))
+            step, (train, test), some = steps[name], data.rows(run.seed), 0
+            if run.learner in passes.TUNED:
+                labels = np.concatenate([data.labels, data.unseen_labels])
+                some = len(Assigned(run, data, labels[train]).to_tune(train))
             head = len(set(data.labels.tolist())) * _times(run.labels) * (encoder.width + 1)
-            yield run, steps[name].seconds(run, learned=learned, tested=tested, head=head), steps[name]
+            seconds = step.seconds(run, learned=len(train), tested=len(test), tuned_on=some, head=head)
+            yield Expected(run, seconds, step.tuning(some), step)
 
 
 def _times(labels: str) -> int:

@@ -62,30 +62,37 @@ class Group:
     runs: tuple[Run, ...]
     results: Results
 
-    def values(self, column: object) -> list[float]:
-        """Returns what was measured for one column: of the best share, where several were tried."""
-        by_share: dict[float | None, list[tuple[float, float]]] = {}
+    def by_seed(self, column: object) -> list[list[float]]:
+        """Returns what each seed has for one column, by order of its tasks: of the best share of several."""
+        by_share: dict[float | None, list[tuple[float, list[float]]]] = {}
         for run in self.runs:
             result = self._result(run)
             if result is None or result["status"] != "done":
                 continue
-            value = _value(result, self.spec, self.metric, column)
-            if value is not None:
-                by_share.setdefault(run.share, []).append((result["accuracy"], value))
+            values = _values(result, self.spec, self.metric, column)
+            if values:
+                by_share.setdefault(run.share, []).append((result["accuracy"], values))
         best = max(by_share.values(), key=lambda pairs: statistics.median(pair[0] for pair in pairs), default=[])
-        return [value for _, value in best]
+        even = len({len(values) for _, values in best}) < 2  # rows of older files have the mean over orders alone
+        return [values if even else [statistics.mean(values)] for _, values in best]
+
+    @property
+    def shows_every_order(self) -> bool:
+        """Whether one training told how every order of the tasks would have gone."""
+        return any("orders" in (self._result(run) or {}) for run in self.runs)
 
     def _result(self, run: Run) -> Result | None:
         return self.results.get(catalogue.stand_in(run).digest)
 
     def text(self, column: object, estimates: Estimates) -> str:
         """Returns the entry of one column."""
-        values = self.values(column)
+        by_seed = self.by_seed(column)
+        values = [value for values in by_seed for value in values]
         seeds = len({run.seed for run in self.runs})
         results = [self._result(run) for run in self.runs]
         bad = sum(result is not None and result["status"] == "failed" for result in results)
         if values:
-            short = "" if len(values) >= seeds else f" [{len(values)} of {seeds} seeds]"
+            short = "" if len(by_seed) >= seeds else f" [{len(by_seed)} of {seeds} seeds]"
             shown = spread(values, self.spec.statistic, digits=0 if self.metric in COUNTS else 1).text
             return shown + short + (f" [{bad} failed]" if bad else "")
         if bad:
@@ -133,19 +140,25 @@ def _grid(spec: Spec, metric: str, results: Results) -> Table:
     )
 
 
-def _value(result: Result, spec: Spec, metric: str, column: object) -> float | None:
+def _values(result: Result, spec: Spec, metric: str, column: object) -> list[float]:
+    """Returns what a run has for one column: one number, or one for each order of the tasks; none where there is none.
+
+    Accuracy after the last task is the same in every order. Curves are kept in the mean over orders alone.
+    """
     if spec.columns == "task":
         everywhere = result["run"].get("blurry") == 100  # then no task has labels of its own
         curve = "forgetting_curve" if metric == "forgetting" else "overall" if everywhere else "curve"
         values = result.get(curve)  # forgetting came later
-        value = None if values is None else values[int(str(column)) - 1]
+        found = [None if values is None else values[int(str(column)) - 1]]
     elif spec.columns == "aggregation":
-        value = result["aggregations"].get(str(column))
+        found = [result["aggregations"].get(str(column))]
     elif metric == "seconds":
-        value = result["seconds"]["learn"]
+        found = [result["seconds"]["learn"]]
+    elif metric == "forgetting" and "orders" in result:
+        found = result["orders"]["forgetting"]
     else:
-        value = result.get(metric)
-    return None if value is None else float(value) * (1 if metric in COUNTS else 100)
+        found = [result.get(metric)]
+    return [float(value) * (1 if metric in COUNTS else 100) for value in found if value is not None]
 
 
 # --- notes
@@ -162,6 +175,17 @@ def _notes(spec: Spec, metric: str, made: Mapping[Key, Any]) -> list[str]:
         )
     if spec.columns != "share" and any(len({run.share for run in group.runs}) > 1 for group in _all(made)):
         notes.append("In the paper's split, the best of the shares tried is shown, as the paper chose it.")
+    if any(group.shows_every_order for group in _all(made)):
+        if spec.columns == "task":
+            notes.append(
+                "Where what is released of a task does not depend on the tasks before it, a seed has the mean over all "
+                "orders of the tasks; minimum and maximum are over seeds, in the paper over orders, too."
+            )
+        elif metric == "forgetting":
+            notes.append(
+                "Where what is released of a task does not depend on the tasks before it, forgetting is over all seeds "
+                "and all orders of the tasks."
+            )
     return notes
 
 
