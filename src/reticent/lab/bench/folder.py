@@ -22,7 +22,7 @@ _ABOUT = "bench.json"
 # As rows of runs have them (`run_rows`): the same page is made of these and of a results folder.
 _DIGITS = {
     **dict.fromkeys(("accuracy", "forgetting", "public", "parent"), 6),
-    **dict.fromkeys(("curve", "forgetting_curve", "overall", "aggregations"), 6),
+    **dict.fromkeys(("curve", "forgetting_curve", "overall", "aggregations", "orders"), 6),
     "seconds": 2,
 }
 _FAILED: dict[str, type | UnionType] = {"run": dict, "status": str, "environment": dict}

@@ -14,10 +14,10 @@ from reticent.lab.bench.findings import (
     Check,
     Finding,
 )
+from reticent.lab.bench.label_experiments import DROP_DELTA
 from reticent.lab.bench.medians import Measured, measured
 from reticent.lab.bench.run import Results
 from reticent.lab.bench.typeset import Table
-from reticent.lab.bench.without_data import DROP_DELTA
 from reticent.lab.data.datasets import FIVE_DATASETS, SPLIT_CIFAR100, SPLIT_IMAGENET_R
 from reticent.privacy import selection
 

@@ -25,7 +25,6 @@ _LISTS = ("curve", "forgetting_curve", "overall")
 _ORDERS = "forgetting_by_order"  # where one training shows every order of the tasks; older files do not have it
 _FIELDS = tuple(field.name for field in fields(Run))
 _LARGEST_FILE = 256 * MEGABYTE
-_DIGITS = 6
 _ARROW: dict[object, str] = {str: "string", float: "float64", int: "int64", bool: "bool_"}
 
 
@@ -98,17 +97,16 @@ def _row(result: Result) -> dict[str, Any]:
     run = asdict(Run(**result["run"]))
     return {
         **run,
-        **{name: _rounded(result.get(name)) for name in _NUMBERS},
-        **{name: _rounded(result.get(name)) for name in _LISTS},
-        _ORDERS: _rounded(result["orders"]["forgetting"]) if "orders" in result else None,
-        "aggregations": json.dumps({name: _rounded(v) for name, v in result["aggregations"].items()}, sort_keys=True),
+        **{name: result.get(name) for name in (*_NUMBERS, *_LISTS)},
+        _ORDERS: result["orders"]["forgetting"] if "orders" in result else None,
+        "aggregations": json.dumps(result["aggregations"], sort_keys=True),
         "digest": Run(**result["run"]).digest,
         "code": result["digests"]["code"],
         "command": result["command"],
         "data_digest": result["digests"]["data"],
         "made_by": result["digests"]["learner"],
         "environment": json.dumps(result["environment"], sort_keys=True),
-        **{f"{part}_seconds": round(seconds, 2) for part, seconds in result["seconds"].items()},
+        **{f"{part}_seconds": seconds for part, seconds in result["seconds"].items()},
         "spent_epsilon": result["spent"]["epsilon"],
     }
 
@@ -142,12 +140,6 @@ def _plain(annotation: Any) -> object:
     (<class 'float'>, <class 'int'>)
     """
     return next((kind for kind in get_args(annotation) if kind is not type(None)), annotation)
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_rounded(part) for part in value]
-    return round(value, _DIGITS) if isinstance(value, float) else value
 
 
 def _order(row: dict[str, Any]) -> list[tuple[bool, Any]]:

@@ -25,6 +25,7 @@ METRICS = {
     "seconds": "wall-clock seconds to learn all tasks",
 }
 COUNTS = ("known", "seconds")  # everything else is in percent
+_SHORT = 10  # seconds below it have a digit after the point
 
 Line = tuple[str, str, tuple[str, ...]]
 
@@ -93,7 +94,8 @@ class Group:
         bad = sum(result is not None and result["status"] == "failed" for result in results)
         if values:
             short = "" if len(by_seed) >= seeds else f" [{len(by_seed)} of {seeds} seeds]"
-            shown = spread(values, self.spec.statistic, digits=0 if self.metric in COUNTS else 1).text
+            whole = self.metric in COUNTS and max(values) >= _SHORT
+            shown = spread(values, self.spec.statistic, digits=0 if whole or self.metric == "known" else 1).text
             return shown + short + (f" [{bad} failed]" if bad else "")
         if bad:
             return "*failed*"

@@ -12,7 +12,6 @@ from reticent.lab.attack import label_attack
 from reticent.lab.bench import label_experiments
 from reticent.lab.bench.code_digest import digest_of, sources
 from reticent.lab.bench.estimates import WITHOUT_DATA, duration
-from reticent.lab.bench.label_experiments import DROP_DELTA as DROP_DELTA
 from reticent.lab.bench.one_run import environment
 from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.typeset import Table
