@@ -73,7 +73,7 @@ def accuracies(run: Run, place: Workspace) -> list[float]:
         at = np.array([stream.homes[label] for label in names[test].tolist()])
         return 100 * float(np.mean([right[at == t].mean() for t in range(run.tasks)]))
 
-    logits = np.stack([x @ head[WEIGHT].T + head[BIAS] for head in heads])  # every head has every public label
+    logits = np.stack([x @ np.asarray(head[WEIGHT], np.float32).T + head[BIAS] for head in heads])  # of all labels
     own = np.stack([heads[home][WEIGHT][i] - heads[home][DECOY] for i, home in enumerate(homes)])
     without = blocks_of_heads(heads, rows, None).sums[np.arange(len(rows)), homes]
     weights = (own, _unit(own), _unit(without), pool(heads, rows)[WEIGHT])
@@ -81,7 +81,8 @@ def accuracies(run: Run, place: Workspace) -> list[float]:
 
 
 def _unit(rows: Floats) -> Floats:
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: Floats = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -208,7 +208,7 @@ def bench(
     Example: `reticent bench quick --data data/ --out results/`
     """
     from reticent.encoders import Speed
-    from reticent.lab.bench import findings, pages, run_rows, runner, specs, without_data
+    from reticent.lab.bench import findings, our_claims, pages, run_rows, runner, specs, without_data
     from reticent.lab.bench.folder import Folder
     from reticent.report.terminal import columns
 
@@ -262,7 +262,7 @@ def bench(
         say=(lambda text: None) if as_json else tell,
     )
     results = Folder(out).results()
-    found = [*findings.findings(results), *findings.claims(results)]
+    found = [*findings.findings(results), *our_claims.claims(results)]
     if page is not None:
         pages.write(page, wanted, out, command=_command())
     if as_json:
