@@ -73,7 +73,7 @@ def accuracies(run: Run, place: Workspace) -> list[float]:
         at = np.array([stream.homes[label] for label in names[test].tolist()])
         return 100 * float(np.mean([right[at == t].mean() for t in range(run.tasks)]))
 
-    logits = np.stack([x @ np.asarray(head[WEIGHT], np.float32).T + head[BIAS] for head in heads])  # of all labels
+    logits = np.stack([x @ np.asarray(head[WEIGHT], np.float32).T + np.asarray(head[BIAS]) for head in heads])
     own = np.stack([heads[home][WEIGHT][i] - heads[home][DECOY] for i, home in enumerate(homes)])
     without = blocks_of_heads(heads, rows, None).sums[np.arange(len(rows)), homes]
     weights = (own, _unit(own), _unit(without), pool(heads, rows)[WEIGHT])
