@@ -278,7 +278,7 @@ def _varies_without_privacy(at: Measured) -> Iterator[Finding]:
         claim = "PEFT varies more over seeds without DP than with it (the paper's, deviation in points)"
         yield from _judged(claim, at.data, lambda w, s: w > s, {"without": peft[None], "epsilon_1": peft[1.0]})
     for epsilon in peft:
-        if peft[epsilon] is not None:
+        if peft[epsilon] is not None and at.asked("cosine-paper", epsilon=epsilon):
             said = "without DP" if epsilon is None else f"epsilon {epsilon:g}"
             claim = f"PEFT varies more over seeds than Cosine (both the paper's, {said}, deviation in points)"
             both = {"peft": peft[epsilon], "cosine": cosine[epsilon]}
