@@ -41,12 +41,14 @@ def one_screen(results: Results) -> Table:
     return Table("On one screen", caption, ("data", "labels", *_LEARNERS), tuple(rows))
 
 
-_NONE = " / ".join("-" for _ in EPSILONS)
+_NONE = "-"
 
 
 def _entry(at: Measured, learner: str, labels: str) -> str:
-    found = (at(learner, labels, epsilon=epsilon) for epsilon in EPSILONS)
-    return " / ".join("-" if value is None else f"{value:.1f}" for value in found)
+    found = [at(learner, labels, epsilon=epsilon) for epsilon in EPSILONS]
+    if all(value is None for value in found):
+        return _NONE
+    return " / ".join(_NONE if value is None else f"{value:.1f}" for value in found)
 
 
 def takeaways(results: Results) -> list[str]:
