@@ -261,7 +261,7 @@ seeds = 2
 [[grid]]
 learner = "{OWN}:Mine"
 
-[[grid]]   # here it is killed
+[[grid]]   # it is killed before all of these are done
 learner = ["{OWN}:Sleeps", "cosine"]
 """
 
@@ -303,8 +303,8 @@ def test_a_killed_benchmark_resumes(place, tmp_path, monkeypatch):
     process.wait()
     assert process.stdout is not None
     process.stdout.close()
-    before = files(out)
-    assert len(before) == 2
+    before, wanted = files(out), specs.read("killed", KILLED).runs
+    assert 2 <= len(before) < len(wanted)
     assert workers
     assert until(lambda: all(map(gone, workers)), 20), "a worker outlived its runner"
     (out / "runs" / "half.json.part").write_text('{"status": "do')  # as if killed while it wrote
@@ -313,9 +313,9 @@ def test_a_killed_benchmark_resumes(place, tmp_path, monkeypatch):
     outcome = runner.run(
         [specs.spec(str(tmp_path / "killed.toml"))], data=place.data, out=out, engine=Processes(workers=1)
     )
-    assert (outcome.ran, outcome.failed) == (4, 0)
+    assert (outcome.ran, outcome.failed) == (len(wanted) - len(before), 0)
     runs = Folder(out).results()
-    assert set(runs) == {c.digest for c in specs.read("killed", KILLED).runs}
+    assert set(runs) == {run.digest for run in wanted}
     assert {result["status"] for result in runs.values()} == {"done"}
     after = files(out)
     assert {name: after[name] for name in before} == before
