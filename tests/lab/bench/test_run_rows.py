@@ -82,3 +82,9 @@ def test_a_cell_is_one_line_whatever_its_seeds():
         "base", "5", "52.00", "50.00", "54.00",
     )  # fmt: skip
     assert (oracle["labels"], oracle["seeds"], oracle["code"]) == ("oracle", "1", code())
+
+
+def test_a_cell_in_which_all_classes_are_blurry_has_the_accuracy_of_the_tables():
+    all_blurry = done(a_run(blurry=100.0), 0.9, overall=[0.1, 0.4])
+    (row,) = csv.DictReader(io.StringIO(run_rows.to_csv(by_digest([all_blurry]))))
+    assert row["accuracy"] == "40.00"

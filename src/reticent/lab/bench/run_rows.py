@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 from reticent import errors
 from reticent.lab.bench.code_digest import code
+from reticent.lab.bench.medians import accuracy_of
 from reticent.lab.bench.one_run import FORMAT, NOT_PRIVATE
 from reticent.lab.bench.run import DELTA, Result, Results, Run
 from reticent.names import shown
@@ -61,7 +62,7 @@ def to_csv(results: Results) -> str:
     measured = ("seeds", "accuracy", "least", "most", "forgetting", "known", "code", "command")
     written.writerow([*settings, *measured])
     for key, made in sorted(cells.items(), key=lambda item: [_sortable(value) for value in item[0]]):
-        right = [100 * result["accuracy"] for result in made]
+        right = [accuracy_of(result) for result in made]
         lost = [100 * result["forgetting"] for result in made if result["forgetting"] is not None]
         known = statistics.median(result["known"] for result in made)
         numbers = [f"{value:.2f}" for value in (statistics.median(right), min(right), max(right))]
