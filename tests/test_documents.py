@@ -1,6 +1,7 @@
 """Documents that show code are attacked like code: what they state must be true of the rows they use."""
 
 import re
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from reticent.sensitive import task as tasks
 from reticent.sensitive import tuning
 
 ROOT = Path(__file__).parents[1]
+MARK = re.compile(r"<!-- rows: (.+?) -->")
 BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 PAGES = [
     page
@@ -109,3 +111,26 @@ def test_sensitive_examples_are_no_public_validation():
                 mean_runs=2,
             )
     assert model.statement().spends == ()
+
+
+# --- tables of measured rows
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+
+def test_tables_in_documents_are_those_of_the_rows():
+    import tables_in_documents
+
+    marked = [name for page in tables_in_documents.DOCUMENTS for name in MARK.findall((ROOT / page).read_text())]
+    assert sorted(marked) == sorted(tables_in_documents.TABLES)
+    assert [path.name for path, _ in tables_in_documents.differing(tables_in_documents.rows())] == []
+
+
+def test_a_table_that_differs_from_the_rows_is_found():
+    import tables_in_documents
+
+    results = tables_in_documents.rows()
+    text = (ROOT / "README.md").read_text()
+    (row,) = re.findall(r"^\| ours, with names \|.*$", text, flags=re.MULTILINE)
+    changed = text.replace(row, row.replace("6", "7"))
+    assert tables_in_documents.filled(changed, results) == text != changed

@@ -103,7 +103,8 @@ def test_a_difference_that_another_rule_makes_up_for_is_that_of_the_rule():
     [
         (
             (0.50, 0.52, 0.57),
-            "too few seeds to tell: behind in 2 of 3 seeds, by 3.0 on average (95 % interval -6.0 to 12.0)",
+            "no difference that these seeds show: behind in 2 of 3 seeds, by 3.0 on average (95 % interval -6.0 to "
+            "12.0)",
         ),
         ((0.52, 0.53, 0.52), "not explained: behind in 3 of 3 seeds, by 2.3 on average (95 % interval 0.9 to 3.8)"),
         ((0.6,), ONE_SEED),

@@ -73,16 +73,19 @@ def to_csv(results: Results) -> str:
     return stream.getvalue()
 
 
-def read(path: Path) -> dict[str, dict[str, Any]]:
+def read(path: Path, *, of_any_code: bool = False) -> dict[str, dict[str, Any]]:
     """Returns the results that a file of rows holds and that the present code would make, by the digests of their runs.
 
-    Rows of other code are left out: their numbers are not those of this one.
+    Args:
+        path: The file.
+        of_any_code: To show what was measured. Else rows of other code are left out: their numbers are not those of
+            this one.
     """
     pyarrow = _pyarrow()
     try:
         raw = read_regular(path, most=_LARGEST_FILE, link=True)
         rows = pyarrow.parquet.read_table(io.BytesIO(raw)).to_pylist()
-        found = [_result(row) for row in rows if row["code"] == code()]
+        found = [_result(row) for row in rows if of_any_code or row["code"] == code()]
     except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException) as error:
         said = f"Expected rows of runs in {path.name}, as --page writes them: {shown(error)[:200]}."
         raise errors.InvalidValue(said) from error
