@@ -47,7 +47,7 @@ def main(results: Path, out: Path) -> None:
     ]
     x = axes.marked("after task", {float(t): str(t) for t in (1, 12, 24, 36, 48, 60)})
     plot = svg.Plot(caption="", series=series, x=x, y=axes.percent("accuracy on all labels, %"), size=svg.LARGE)
-    words = "CLINC150: 150 intents, 1.7 examples of each in each task; epsilon 1, delta 1e-5; median of 3 seeds."
+    words = "CLINC150: 150 intents, 1.7 examples of each in each task; epsilon 1, delta 1e-5; median of 5 seeds."
     out.write_text(picture.standalone("Sixty tasks with every label in each", [plot], words), encoding="utf-8")
     for name, values in lines.items():
         print(f"{name:24}", *(f"{values[t - 1]:6.1f}" for t in (1, 6, 12, 24, 36, 60)))
