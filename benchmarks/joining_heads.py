@@ -22,12 +22,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from replays import Replay
 
-from reticent.gate.noise import NoiseSource
-from reticent.lab.baselines.oracles import experiment
-from reticent.lab.bench.catalogue import learner_of
-from reticent.lab.bench.measures import Assigned
-from reticent.lab.bench.one_run import policy_of
 from reticent.lab.bench.run import Run
 from reticent.lab.bench.workspace import Workspace
 from reticent.lab.data.datasets import MissingData
@@ -50,28 +46,16 @@ Floats = npt.NDArray[np.floating[Any]]
 
 def accuracies(run: Run, place: Workspace) -> list[float]:
     """Returns the accuracy of a run's heads under each of `COLUMNS`."""
-    data = place.load(run)
-    train, test = data.rows(run.seed)
-    names, features = np.concatenate([data.labels, data.unseen_labels]), place.features(run)
-    stream = Assigned(run, data, names[train])
-    learner = learner_of(run, max(1, len(train) // run.tasks), tuned=lambda peft: peft)
-    model = experiment(learner, policy_of(run, data), budget=run.budget)
-    for t in range(run.tasks):
-        rows = train[stream.task == t]
-        model.set_params(noise=NoiseSource.seeded(int(run.digest, 16) % 2**60 + t))
-        model.learn_task(features[rows], names[rows].tolist(), name=f"task {t + 1}")
-    space = [str(label) for label in model.directory.model.labels.labels]
-    heads = [release.parameters for release in model.releases]
+    replay = Replay.of(run, place)
+    heads = [release.parameters for release in replay.model.releases]
     rows = np.unique(np.concatenate([head[ROWS] for head in heads])).astype(np.int64)
-    known = [space[row] for row in rows]
-    homes = np.array([stream.homes[label] for label in known])
-    x = scaled(features[test], learner.rule.length).astype(np.float32)  # type: ignore[attr-defined]
+    known = replay.labels(rows)
+    homes = np.array([replay.homes[label] for label in known.tolist()])
+    length = replay.model.learner.rule.length  # type: ignore[union-attr]
+    x = scaled(replay.inputs, length).astype(np.float32)
 
     def average(scores: Floats) -> float:
-        """Average accuracy over tasks, as in the tables."""
-        right = np.array(known)[scores.argmax(axis=1)] == names[test]
-        at = np.array([stream.homes[label] for label in names[test].tolist()])
-        return 100 * float(np.mean([right[at == t].mean() for t in range(run.tasks)]))
+        return replay.average(known[scores.argmax(axis=1)])
 
     logits = np.stack([x @ np.asarray(head[WEIGHT], np.float32).T + np.asarray(head[BIAS]) for head in heads])
     own = np.stack([heads[home][WEIGHT][i] - heads[home][DECOY] for i, home in enumerate(homes)])
