@@ -140,7 +140,7 @@ def _taken(found: Measured, adapter: str) -> str:
         for made in found.results.values()
         if all(made["run"][key] == value for key, value in wanted.items())
     ]
-    return duration(statistics.median(seconds))
+    return duration(max(seconds))  # of a run that was stopped and went on, rows have the time since
 
 
 def rules(results: Results) -> list[Line]:
