@@ -228,11 +228,11 @@ def _emphasised(text: str) -> str:
 def _kind(column: Sequence[str]) -> str:
     """Numbers, with their limits or not, whatever else was not measured; or long text, which needs room.
 
-    >>> _kind(["54.6", "-", "<em>not run</em>"]), _kind(["-"])
-    ('number', '')
+    >>> _kind(["54.6", "-", "<em>not run</em>"]), _kind(["54.6 / 90.3", "- / 93.0"]), _kind(["-"])
+    ('number', 'number', '')
     """
     filled = [text for text in column if text not in ("", "-") and "<em>" not in text]
-    if filled and all(re.fullmatch(r"[-+−]?\d([^A-Za-z]|to|e-)*", text) for text in filled):
+    if filled and all(re.fullmatch(r"(- / )?[-+−]?\d([^A-Za-z]|to|e-)*", text) for text in filled):
         return "number"
     return "long" if any(len(text) > LONG for text in filled) else ""
 

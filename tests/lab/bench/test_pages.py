@@ -40,7 +40,7 @@ def test_the_page_says_how_it_was_made_and_everything_on_it(folder):
     text = pages.markdown([spec, specs.spec("drop")], folder.path, command="reticent bench mine.toml --page x.md")
     assert text.startswith("# Results\n")
     assert "Written by `reticent bench mine.toml --page x.md`, never by hand. NOT PRIVATE" in text
-    assert "4 runs, 12 s of one core in all; 4 more are not run, about 12 s." in text
+    assert "4 runs, 12 s of one core in all, of resumed runs the last part; 4 more are not run, about 12 s." in text
     assert text.index("## On one screen") < text.index("## How it was made") < text.index("## Findings of the paper\n")
     assert "| clinc150 | public | 70.0 / - | 50.0 / - | - | - |" in text
     behind = text.split("## Where ours is behind the paper's method")[1].split("## ")[0].split("\n")
@@ -78,7 +78,7 @@ def test_results_that_do_not_say_what_made_them_are_not_shown(folder):
         for run, fields in zip(runs, unsaid, strict=False):
             opened.write(f"runs/{run.digest}.json", json.dumps(done(run, 0.97, **fields)))
     text = pages.markdown([spec], folder.path, command="")
-    assert "2 runs, 6 s of one core in all; 6 more are not run" in text
+    assert "2 runs, 6 s of one core in all, of resumed runs the last part; 6 more are not run" in text
     assert "97.0" not in text
     assert "not written down" not in text
 
