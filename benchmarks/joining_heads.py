@@ -1,12 +1,13 @@
 """What each step of `pooled` does to heads that are there: a Markdown table of accuracies.
 
-    python benchmarks/joining_heads.py --data ../shared/data --out results/joining-heads
+    python benchmarks/joining_heads.py --data ../shared/data --out results/joining-heads --store
 
 The heads are those of the benchmark's runs (the same seeds of data and noise), so the first and the last column are in
 `docs/results/runs.parquet`, too. Between them the task that is a label's home is taken as known, which no rule knows:
 the label's rows of that task as they are, then all of one length, then without the direction of an average input. What
-the last step adds is to find the task, and lengths without their noise. Accuracy in %, medians of three seeds; public
-labels, disjoint streams. Ten minutes on one core, most of it for features; cells whose data is missing are left out.
+the last step adds is to find the task, and lengths without their noise. Accuracy in %, medians of as many seeds as the
+benchmark has; public labels, disjoint streams. Fifteen minutes on one core; cells whose data is missing are left out.
+With `--store` the table goes to `docs/results/joining-heads.json`, from which `tables_in_documents.py` takes it.
 """
 
 from contests import on_one_thread
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from replays import Replay
+from replays import Replay, called, show, store
 
 from reticent.lab.bench.run import Run
 from reticent.lab.bench.workspace import Workspace
@@ -30,10 +31,10 @@ from reticent.lab.data.datasets import MissingData
 from reticent.numerics.rows import scaled
 from reticent.released.heads import BIAS, DECOY, ROWS, WEIGHT, blocks_of_heads, pool
 
-SEEDS = 3
-COLUMNS = ("argmax", "home known", "of one length", "and no average input", "pooled")
+SEEDS = {"clinc150": 10, "digits": 20, "cifar100-features": 5}
+COLUMNS = ("`argmax`", "home known", "of one length", "no average input", "`pooled`")
 CELLS: dict[str, dict[str, Any]] = {
-    "CLINC150, epsilon 1, persons in ten tasks": {"data": "clinc150", "epsilon": 1.0, "persons": 10},
+    "CLINC150, epsilon 1, a person in 10 tasks": {"data": "clinc150", "epsilon": 1.0, "persons": 10},
     "CLINC150, epsilon 1": {"data": "clinc150", "epsilon": 1.0},
     "digits, epsilon 1": {"data": "digits", "epsilon": 1.0, "tasks": 5},
     "digits, epsilon 8": {"data": "digits", "epsilon": 8.0, "tasks": 5},
@@ -74,17 +75,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("results/joining-heads"), help="where features are kept")
+    parser.add_argument("--store", action="store_true", help="write the table into docs/results/")
     given = parser.parse_args(arguments)
     place = Workspace(given.data, given.out)
-    print(f"| | {' | '.join(COLUMNS)} |\n|---|{'---|' * len(COLUMNS)}")
+    lines = [["public labels, disjoint", "seeds", *COLUMNS]]
+    show(lines[0])
+    show(["---"] * len(lines[0]))
     for name, fields in CELLS.items():
+        seeds = SEEDS[fields["data"]]
         try:
-            made = [accuracies(Run(learner="peft", seed=seed, **fields), place) for seed in range(SEEDS)]
+            made = [accuracies(Run(learner="peft", seed=seed, **fields), place) for seed in range(seeds)]
         except MissingData as error:
             print(error, file=sys.stderr)
             continue
-        medians = " | ".join(f"{statistics.median(column):.1f}" for column in zip(*made, strict=True))
-        print(f"| {name} | {medians} |", flush=True)
+        medians = (f"{statistics.median(column):.1f}" for column in zip(*made, strict=True))
+        lines.append([name, f"{seeds}", *medians])
+        show(lines[-1])
+    if given.store:
+        store(Path(__file__), lines, called(Path(__file__)))
 
 
 if __name__ == "__main__":

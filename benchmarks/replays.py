@@ -1,7 +1,10 @@
 """Runs of the benchmark once more, with the model at hand: the rows of the tables keep accuracies alone."""
 
-from collections.abc import Mapping
+import json
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +14,40 @@ from reticent.classifier import ContinualClassifier
 from reticent.gate.noise import NoiseSource
 from reticent.lab.baselines.oracles import experiment
 from reticent.lab.bench.catalogue import learner_of
+from reticent.lab.bench.code_digest import digest_of, sources
 from reticent.lab.bench.measures import Assigned
-from reticent.lab.bench.one_run import policy_of
+from reticent.lab.bench.one_run import environment, policy_of
 from reticent.lab.bench.run import Run
 from reticent.lab.bench.workspace import Workspace
 
 ALL = 100.0  # % of the classes are blurry: no task has labels of its own
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+
+
+def store(script: Path, lines: Sequence[Sequence[str]], command: str) -> None:
+    """Writes a table of a script into `docs/results/`, with the command and a digest of the code that made it.
+
+    Args:
+        script: Which one; the digest is of it, of this file, and of all that a run of the benchmark computes with.
+        lines: The table, its headings first.
+        command: What was called.
+    """
+    files = {**sources(), script.name: script, "replays": Path(__file__)}
+    code = digest_of({name: file.read_text(encoding="utf-8") for name, file in files.items()})
+    made = {"code": code, "command": command, "environment": environment(), "lines": lines}
+    (RESULTS / f"{script.stem.replace('_', '-')}.json").write_text(json.dumps(made, indent=1), encoding="utf-8")
+
+
+def show(line: Sequence[str]) -> None:
+    """Prints a line of a table as Markdown, at once."""
+    print("| " + " | ".join(line) + " |", flush=True)
+
+
+def called(script: Path) -> str:
+    """Returns the command of this process, without the places of data and results."""
+    words = iter(sys.argv[1:])
+    given = [word for word in words if word not in ("--data", "--out") or not next(words)]
+    return " ".join(["python", f"benchmarks/{script.name}", "--data", "DATA", *given])
 
 
 @dataclass(frozen=True)

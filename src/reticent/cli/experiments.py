@@ -208,7 +208,7 @@ def bench(
     Example: `reticent bench quick --data data/ --out results/`
     """
     from reticent.encoders import Speed
-    from reticent.lab.bench import findings, our_claims, pages, run_rows, runner, specs, without_data
+    from reticent.lab.bench import findings, our_claims, pages, run_rows, runner, specs
     from reticent.lab.bench.folder import Folder
     from reticent.report.terminal import columns
 
@@ -243,7 +243,6 @@ def bench(
     if minutes is not None:
         errors.real("minutes", minutes, above=0, below=1e6, at_least=True)
     stored = {} if resume is None else run_rows.read(resume)
-    beside = {} if resume is None else {kind: without_data.stored(resume.parent, kind) for kind in without_data.KINDS}
     if tables_only and not stored:  # what there is to show can only be in the folder
         Folder(out).check()
     if resume is not None and not as_json:
@@ -257,7 +256,7 @@ def bench(
         engine=_makers(cluster_of(engine, address, workers), workers, threads, speed),
         speed=speed,
         stored=stored,
-        measured={kind: found for kind, found in beside.items() if found is not None},
+        measured={} if resume is None else pages.beside_rows(resume.parent),
         minutes=minutes,
         say=(lambda text: None) if as_json else tell,
     )

@@ -7,8 +7,9 @@ import pytest
 
 import reticent
 from reticent import errors
-from reticent.lab.bench import one_run, runner, specs
-from reticent.lab.bench.folder import STREAMS, Folder
+from reticent.lab.bench import code_digest, one_run, runner, specs
+from reticent.lab.bench.folder import Folder
+from reticent.lab.bench.spread import FILE as STREAMS
 from tests.lab.tiny import a_run, done
 
 
@@ -76,7 +77,14 @@ def test_damaged_files_count_as_missing(tmp_path, content):
         assert folder.tables() == {"a": [] if content == b"[]" else None, "good": []}
     runner.run([specs.spec("drop")], data=tmp_path, out=tmp_path)
     assert (folder.beside("drop.json") or {}).keys() == {"delta", "curves", "code", "command", "environment"}
-    assert folder.read(STREAMS) == {}
+    assert (folder.beside(STREAMS) or {})["data"] == {}
+
+
+def test_what_other_code_counted_is_not_shown(tmp_path):
+    folder = Folder(tmp_path)
+    for code, there in ((code_digest.code(), True), ("other", False)):
+        folder.write(STREAMS, json.dumps({"code": code, "data": {}}))
+        assert (folder.beside(STREAMS) is not None) is there
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_figures_and_rows_lie_beside_the_page(folder, tmp_path):
     assert without_data.stored(tmp_path / "page", "drop") == made
     # rows of which nothing was run are folded away
     assert "row(s) of this table were not run here</summary>" in text
-    assert "- 1, PEFT Ensemble, ours here, clinc150: *not run here*" in text
+    assert "- 1, PEFT Ensemble, ours here, clinc150, 5 seeds: *not run here*" in text
 
 
 def test_a_folder_without_results_has_a_page(tmp_path):

@@ -28,7 +28,7 @@ def test_every_claim_has_a_verdict():
 
 
 def test_verdicts_say_on_which_data_a_claim_shows():
-    claim = "Labels that are updated in every task cost accuracy: Base Dataset below Label Oracle"
+    claim = "Labels that are updated in every task cost Cosine accuracy: Base Dataset below Label Oracle"
     good, bad = base_and_oracle("clinc150", 0.5, 0.7), base_and_oracle("icd10cm", 0.7, 0.5)
     assert verdicts(*good)[claim] == ("1 of 1", REPRODUCED)
     assert verdicts(*bad)[claim] == ("0 of 1; not everywhere on icd10cm", NOT_REPRODUCED)
@@ -36,7 +36,7 @@ def test_verdicts_say_on_which_data_a_claim_shows():
 
 
 def test_checks_that_are_too_close_to_call_do_not_decide():
-    claim = "Labels that are updated in every task cost accuracy: Base Dataset below Label Oracle"
+    claim = "Labels that are updated in every task cost Cosine accuracy: Base Dataset below Label Oracle"
     close, good = base_and_oracle("clinc150", 0.7, 0.703), base_and_oracle("icd10cm", 0.5, 0.7)
     assert verdicts(*close)[claim] == ("0 of 1; 1 too close to call", UNDECIDED)
     assert verdicts(*close, *good)[claim] == ("1 of 2; 1 too close to call", REPRODUCED)

@@ -20,11 +20,12 @@ import pytest
 from reticent import errors
 from reticent.lab.bench import one_run, processes, run_rows, runner, specs, steps
 from reticent.lab.bench.code_digest import code
-from reticent.lab.bench.folder import STREAMS, Folder
+from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.processes import Processes
 from reticent.lab.bench.run import Run
 from reticent.lab.bench.runner import Outcome
 from reticent.lab.bench.specs import Spec
+from reticent.lab.bench.spread import FILE as STREAMS
 from reticent.lab.bench.workspace import Workspace
 from reticent.report import seeds
 from tests.lab.tiny import DATA, a_run, done, write_features
@@ -133,9 +134,10 @@ def test_tables_show_failures_beside_the_other_runs(ran):
     (table,) = json.loads((ran.out / "tables" / "mine.json").read_text())
     shown = {row[1]: row for row in table["rows"]}
     assert table["columns"][-2:] == ["Base Dataset", "Release Labels"]
-    assert shown[f"{OWN}:Raises"][2:] == [f"yours, {DATA}", "*failed*", ""]
-    assert shown[f"{OWN}:Dies"][2:] == [f"yours, {DATA}", "*failed*", ""]
-    (base,) = [row for row in table["rows"] if row[1:3] == ["Cosine Classifier", f"ours here, {DATA}"]]
+    assert shown[f"{OWN}:Raises"][2:] == [f"yours, {DATA}, 1 seed", "*failed*", ""]
+    assert shown[f"{OWN}:Dies"][2:] == [f"yours, {DATA}, 1 seed", "*failed*", ""]
+    cosine = [row for row in table["rows"] if row[1] == "Cosine Classifier"]
+    (base,) = [row for row in cosine if row[2].startswith(f"ours here, {DATA}")]
     values = [100 * r["accuracy"] for r in ran.by("cosine") if r["run"]["labels"] == "base"]
     assert base[3] == seeds.spread(values, "median").text
     markdown = (ran.out / "tables" / "mine.md").read_text()
@@ -148,7 +150,7 @@ def test_missing_data_is_reported_once_and_shown_as_not_run(ran):
     for sentence in ("clinc150 needs clinc150_data_full.json", "to name columns of tickets.csv"):
         assert sum(sentence in text for text in ran.said) == 1
     (table,) = json.loads((ran.out / "tables" / "mine.json").read_text())
-    (row,) = [row for row in table["rows"] if row[2] == "ours here, clinc150"]
+    (row,) = [row for row in table["rows"] if row[2].startswith("ours here, clinc150")]
     assert row[3].startswith("*not run here* (about ")
 
 
@@ -381,19 +383,21 @@ def test_examples_of_blurry_classes_are_counted_for_the_first_seed(place, tmp_pa
     outcome = runner.run([last_first], data=place.data, out=tmp_path)
     assert outcome.ran == 0
     first = one_run.examples_of_a_blurry_class(spec.runs[0], place.load(spec.runs[0]))
-    assert Folder(tmp_path).read(STREAMS) == {DATA: {"50": first}}
+    found = Folder(tmp_path).beside(STREAMS) or {}
+    assert (found["data"], found["command"]) == ({DATA: {"50": first}}, "reticent bench mine")
     assert "Examples of a blurry class" in (tmp_path / "tables" / "mine.md").read_text()
     (tmp_path / STREAMS).unlink()
     runner.run([spec], data=tmp_path / "gone", out=tmp_path)  # all has run: data need not be there any more
     assert "50.0" in (tmp_path / "tables" / "mine.md").read_text()
     runner.run([], data=place.data, out=tmp_path, shown=[spec])  # tables alone
-    assert Folder(tmp_path).read(STREAMS) == {DATA: {"50": first}}
+    assert (Folder(tmp_path).beside(STREAMS) or {})["data"] == {DATA: {"50": first}}
     assert "Examples of a blurry class" in (tmp_path / "tables" / "mine.md").read_text()
-    (tmp_path / STREAMS).write_text(json.dumps({"other": {"100": [1.0], "25": [2.0]}, DATA: {"50": first}}))
+    unordered = {"other": {"100": [1.0], "25": [2.0]}, DATA: {"50": first}}
+    (tmp_path / STREAMS).write_text(json.dumps({**found, "data": unordered}))
     runner.run([], data=place.data, out=tmp_path, shown=[spec])
-    again = Folder(tmp_path).read(STREAMS) or {}
+    again = (Folder(tmp_path).beside(STREAMS) or {})["data"]
     assert (list(again), list(again["other"])) == ([DATA, "other"], ["25", "100"])  # in one order
     (tmp_path / STREAMS).unlink()
     (damaged := write_features(tmp_path / "damaged") / "cifar100_efficientnet_lite0.npz").write_bytes(b"PK")
     runner.run([spec], data=damaged.parent, out=tmp_path)
-    assert Folder(tmp_path).read(STREAMS) == {}
+    assert (Folder(tmp_path).beside(STREAMS) or {})["data"] == {}

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -183,7 +184,9 @@ def test_specs_are_found_by_name_or_path(tmp_path):
     with pytest.raises(errors.InvalidValue, match="is not TOML"):
         spec(str(file))
     file.write_text(GRID)
-    assert spec(str(file)) == read("mine", GRID)
+    found = spec(str(file))
+    assert (found, found.command) == (replace(read("mine", GRID), path=str(file)), str(file))
+    assert read("mine", GRID).command == "mine"
 
 
 @pytest.mark.parametrize("line", ['epsilon = "none"', 'labels = "oracle"'])

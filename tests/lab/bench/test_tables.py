@@ -1,11 +1,12 @@
 """Tables: statistics of known numbers, the paper's beside ours, and what was not run says so."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from reticent.lab.bench import specs, tables
-from reticent.lab.bench.one_run import failed
+from reticent.lab.bench.one_run import environment, failed
 from reticent.lab.bench.run import Run
 from reticent.lab.bench.specs import Spec, read, spec
 from reticent.lab.bench.typeset import Table
@@ -68,8 +69,21 @@ def test_entries_are_the_statistics_of_their_seeds():
     assert row["epsilon"] == "1"
     assert table.caption == (
         "Average accuracy after the last task, %; median (second worst, second best seed; of three or fewer the worst "
-        "and the best); delta 1e-5."
+        "and the best), 5 seeds; delta 1e-5."
     )
+
+
+def test_lines_of_other_numbers_of_seeds_say_so():
+    grids = 'data = "clinc150"\n[[grid]]\nlearner = "cosine"\nlabels = ["base", "released"]\nseeds = 3\n'
+    other = '[[grid]]\nlearner = "peft"\nlabels = "base"\nseeds = 4\n'
+    few = '[[grid]]\nlearner = "peft"\nlabels = "released"\nseeds = 1\n'
+    mine = read("mine", grids + other + few)
+    (table,) = tables.tables(mine, by_digest(results(mine, lambda c: 0.5)))
+    assert "seeds;" not in table.caption
+    row = one(table, source="ours here, clinc150, 3 seeds")
+    assert row["Base Dataset"] == row["Release Labels"] == "50.0 (50.0, 50.0)"
+    row = one(table, source="ours here, clinc150, 4 seeds")
+    assert (row["Base Dataset"], row["Release Labels"]) == ("50.0 (50.0, 50.0)", "50.0 [1 seed]")
 
 
 def test_entries_that_were_not_run_show_an_estimate():
@@ -230,6 +244,8 @@ def test_columns_may_be_tasks_or_aggregations():
     runs = by_digest(results(mine, lambda c: 0.9, curve=[0.1, 0.2, 0.3]))
     (table,) = tables.tables(mine, runs)
     assert table.caption.startswith("Average accuracy after each task, %; ")
+    assert table.notes == ()
+    (table,) = tables.tables(replace(mine, figure=("accuracy",)), runs)
     assert table.notes == ("The paper shows this in a figure, without numbers.",)
     row = one(table, source="ours here, clinc150")
     assert [row[f"task {t}"] for t in (1, 2, 3)] == ["10.0 (10.0, 10.0)", "20.0 (20.0, 20.0)", "30.0 (30.0, 30.0)"]
@@ -257,7 +273,9 @@ def test_notes_say_where_one_stream_stands_for_all_ratios():
 
 
 def test_the_panel_of_blurry_streams_is_beside_their_table():
-    panel = {"clinc150": {"50": [60.0, 10.0, 20.0]}, "another": {"50": [1.0, 1.0]}}
-    made = tables.tables(spec("blurry"), {}, extra={"streams.json": panel}.get)
-    assert made[1].rows == (("clinc150", "50", "60.0", "15.0"),)
+    counted = {"clinc150": {"50": [60.0, 10.0, 20.0]}, "another": {"50": [1.0, 1.0], "0": [2.0]}}
+    found = {"code": "c", "command": "reticent bench blurry", "environment": environment(), "data": counted}
+    made = tables.tables(spec("blurry"), {}, extra={"streams.json": found}.get)
+    assert made[1].rows == (("clinc150", "50", "60.0", "15.0"), ("another", "50", "1.0", "1.0"))
+    assert made[1].notes[0].startswith("Measured by reticent bench blurry, digest of its code c.")
     assert len(tables.tables(spec("blurry"), {})) == 1

@@ -10,14 +10,13 @@ from filelock import FileLock, Timeout
 
 import reticent
 from reticent import errors
-from reticent.lab.bench import without_data
+from reticent.lab.bench import spread, without_data
 from reticent.lab.bench.one_run import FORMAT
 from reticent.lab.bench.run import Result
 from reticent.lab.bench.workspace import read
 from reticent.numerics.files import remove_drafts, write_whole
 from reticent.released import store
 
-STREAMS = "streams.json"
 _ABOUT = "bench.json"
 # As rows of runs have them (`run_rows`): the same page is made of these and of a results folder.
 _DIGITS = {
@@ -113,8 +112,9 @@ class Folder:
 
     def beside(self, name: str) -> dict[str, Any] | None:
         """Returns what a file beside the runs holds; None where it is missing or damaged, or other code measured it."""
-        kind = name.removesuffix(".json")
-        return without_data.stored(self.path, kind) if kind in without_data.KINDS else self.read(name)
+        if name == spread.FILE:
+            return spread.of_this_code(self.read(name))
+        return without_data.stored(self.path, name.removesuffix(".json"))
 
     def results(self) -> dict[str, dict[str, Any]]:
         """Returns all results by the digests of their runs, rounded as in rows; a damaged one counts as not run."""

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from reticent import errors
-from reticent.lab.bench import catalogue, layout, run_rows, tables, typeset, without_data
+from reticent.lab.bench import catalogue, layout, run_rows, spread, tables, typeset, without_data
 from reticent.lab.bench import specs as packaged
-from reticent.lab.bench.behind import behind_table
+from reticent.lab.bench.behind import behind_tables
 from reticent.lab.bench.chosen import chosen_table
 from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.estimates import WITHOUT_DATA, Estimates, duration, processor
 from reticent.lab.bench.findings import findings, findings_table
 from reticent.lab.bench.five_figures import five
-from reticent.lab.bench.folder import STREAMS, Folder
+from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.one_run import NOT_PRIVATE
 from reticent.lab.bench.one_screen import one_screen, takeaways
 from reticent.lab.bench.our_claims import claims, claims_table
@@ -25,6 +25,7 @@ from reticent.lab.bench.run import Result, Results
 from reticent.lab.bench.runner import Outcome
 from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.typeset import Table
+from reticent.lab.bench.workspace import read
 from reticent.numerics.files import write_whole
 from reticent.report import bench_tables, origins
 from reticent.report.bench_page import results_page
@@ -37,19 +38,25 @@ def write(page: Path, specs: Sequence[Spec], out: Path, *, command: str) -> None
     beside = page.with_suffix("")
     results = folder.results()
     drawn = five(results, folder.beside("attack.json"))
-    found = {kind: without_data.stored(out, kind) for kind in without_data.KINDS}
+    found = beside_rows(out)
     try:
         beside.mkdir(exist_ok=True)
         for figure in drawn:
             write_whole(beside / f"{figure.name}.svg", figure.drawn)
         write_whole(beside / run_rows.RUNS, run_rows.to_parquet(results))
         write_whole(beside / run_rows.CELLS, run_rows.to_csv(results))
-        for kind, measured in found.items():
-            if measured is not None:
-                write_whole(beside / f"{kind}.json", json.dumps(measured, indent=1))
+        for name, measured in found.items():
+            write_whole(beside / f"{name}.json", json.dumps(measured, indent=1))
         write_whole(page, markdown(specs, out, command=command, beside=beside.name))
     except OSError as error:
         raise errors.StorageError(f"Cannot write {page} and what belongs to it: {error.strerror}.") from error
+
+
+def beside_rows(folder: Path) -> dict[str, dict[str, Any]]:
+    """Returns what stands beside the rows in a folder and the present code has found, by its files without ending."""
+    found = {kind: without_data.stored(folder, kind) for kind in without_data.KINDS}
+    found[Path(spread.FILE).stem] = spread.of_this_code(read(folder / spread.FILE))
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def markdown(specs: Sequence[Spec], out: Path, *, command: str, beside: str = "results") -> str:
@@ -64,9 +71,10 @@ def markdown(specs: Sequence[Spec], out: Path, *, command: str, beside: str = "r
     folder = Folder(out)
     folder.check()
     results = folder.results()
-    made = [table for spec in specs for table in _tables(spec, folder, results)]
+    made = dict.fromkeys(table for spec in specs for table in _tables(spec, folder, results))  # of several specs: once
     taken = sum(processor(result) for result in results.values() if _done(result))
     figures = five(results, folder.beside("attack.json"))
+    same, another = behind_tables(results)
     lines = [
         "# Results",
         "",
@@ -82,9 +90,10 @@ def markdown(specs: Sequence[Spec], out: Path, *, command: str, beside: str = "r
         *(f"- {sentence}" for sentence in takeaways(results)),
         "",
         typeset.markdown(one_screen(results)),
-        *(f"![{figure.title}]({beside}/{figure.name}.svg)\n" for figure in figures),
+        *_two_by_two([f"![{figure.title}]({beside}/{figure.name}.svg)" for figure in figures]),
         typeset.markdown(summary(results)),
-        typeset.markdown(behind_table(results)),
+        typeset.markdown(same),
+        *([typeset.markdown(another, folded=True)] if another.rows else []),
         "## How it was made",
         "",
         *(f"{line}\n" for line in _made(results)),
@@ -121,18 +130,19 @@ def report(path: Path) -> str:
     folder.check()
     results = folder.results()
     stored, found = folder.tables(), findings(results)
-    before = [chosen_table(), findings_table(found), claims_table(claims(results))]
+    same, another = behind_tables(results)
+    before = [another, chosen_table(), findings_table(found), claims_table(claims(results))]
     tables_of = ({**table, "spec": name} for name, made in stored.items() for table in made or ())
     return results_page(
         "reticent bench",
         _named(results),
         [*map(asdict, before), *tables_of],
-        first=[asdict(table) for table in (one_screen(results), summary(results), behind_table(results))],
+        first=[asdict(table) for table in (one_screen(results), summary(results), same)],
         made=_made(results),
         takeaways=takeaways(results),
         attack=folder.beside("attack.json"),
         drop=folder.beside("drop.json"),
-        streams=folder.beside(STREAMS),
+        streams=(folder.beside(spread.FILE) or {}).get("data"),
         notes=[
             f"tables/{name}.json is damaged and left out; reticent bench with --tables-only writes it again."
             for name, made in stored.items()
@@ -229,6 +239,17 @@ def _written(table: Table) -> str:
     ]
     head = f"<details><summary>{len(rest)} row(s) of this table were not run here</summary>"
     return "\n".join([typeset.markdown(here), head, "", *lines, "", "</details>", ""])
+
+
+def _two_by_two(images: Sequence[str]) -> list[str]:
+    """Returns images as a table of two columns, so that all are seen at once.
+
+    >>> _two_by_two(["one", "two", "three"])
+    ['| | |', '|---|---|', '| one | two |', '| three | |', '']
+    """
+    pairs = [[*images[i : i + 2], ""][:2] for i in range(0, len(images), 2)]
+    rows = [f"| {left} | {right} |".replace("|  |", "| |") for left, right in pairs]
+    return ["| | |", "|---|---|", *rows, ""] if rows else []
 
 
 def _done(result: Result) -> bool:

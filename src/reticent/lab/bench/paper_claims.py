@@ -44,7 +44,8 @@ def summary(results: Results) -> Table:
         rows += [(claim, reason, UNTESTABLE) for claim, reason in ELSEWHERE.items()]
     says = (
         "Each tested with the paper's methods alone, on every data set that has what it takes; *Findings of the paper* "
-        "has every check."
+        "has every check. *Reproduced*: in all checks that are not too close to call; *in part*, in half of them or "
+        "more; *mostly not*, in fewer; *not reproduced here*, in none."
     )
     return Table("The paper's claims", says, ("claim", "checks", "verdict"), tuple(rows))
 

@@ -4,21 +4,20 @@ Runs are seeded and NOT PRIVATE. A run is made once, however many specs ask for 
 others, and is tried again the next time.
 """
 
-import contextlib
 import importlib.util
 import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from reticent.encoders import Speed
-from reticent.lab.bench import catalogue, one_run, run_rows, steps, tables, without_data
+from reticent.lab.bench import catalogue, run_rows, spread, steps, tables, without_data
 from reticent.lab.bench.estimates import Estimates, duration, kind
-from reticent.lab.bench.folder import STREAMS, Folder
+from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.processes import Processes
 from reticent.lab.bench.run import Result, Run
 from reticent.lab.bench.specs import Spec
@@ -65,7 +64,8 @@ def run(
         speed: Where and how encoders compute.
         stored: Results of earlier runs of the present code, by the digests of their runs; see `run_rows.read`. What
             these specs or the shown ones ask for, and the folder does not have, is put there.
-        measured: What experiments without data have found with the present code, by their kinds; it is put there, too.
+        measured: What stands beside rows and was found with the present code, by its file without the ending, as of
+            experiments without data; it is put there, too.
         minutes: Nothing is begun after so many; None for no limit.
         say: Called with one line for each run as it ends.
     """
@@ -78,7 +78,7 @@ def run(
         asked: dict[Run, str] = {}
         for spec in specs:
             for run in spec.runs:
-                asked.setdefault(catalogue.stand_in(run), spec.name)
+                asked.setdefault(catalogue.stand_in(run), spec.command)
         wanted = {run.digest: run for run in asked}
         shows = {catalogue.stand_in(run).digest for spec in (*specs, *(shown or ())) for run in spec.runs}
         taken = {key: stored[key] for key in shows & stored.keys() - done}
@@ -101,23 +101,11 @@ def run(
         if outcome.missing and not there and all(spec.kind == "grid" for spec in specs):
             raise MissingData(" ".join(outcome.missing.values()))
         progress.say_what_is_missing()
-        _write_streams((*specs, *(shown or ())), folder, place, outcome.missing)
+        both = dict.fromkeys((*specs, *(shown or ())))
+        seen = spread.counted([*both], folder.beside(spread.FILE), place.load, outcome.missing)
+        folder.write(spread.FILE, json.dumps(seen, indent=1))
         write_tables(specs if shown is None else shown, folder)
     return outcome
-
-
-def _write_streams(specs: Sequence[Spec], folder: Folder, place: Workspace, missing: Mapping[str, str]) -> None:
-    """Adds how many examples a blurry class has in each task: the panel beside the paper's figure."""
-    panel = folder.read(STREAMS) or {}
-    first: dict[tuple[str, str], Run] = {}
-    for run in (run for spec in specs for run in spec.runs if run.ratio):
-        first.setdefault((run.data, f"{run.ratio:g}"), replace(run, seed=0))
-    for (name, ratio), run in first.items():
-        if name not in missing and ratio not in panel.get(name, {}):
-            with contextlib.suppress(Exception):  # its runs have failed, and say why
-                panel.setdefault(name, {})[ratio] = one_run.examples_of_a_blurry_class(run, place.load(run))
-    in_order = {name: dict(sorted(panel[name].items(), key=lambda one: float(one[0]))) for name in sorted(panel)}
-    folder.write(STREAMS, json.dumps(in_order, indent=1))  # the same whatever was there before
 
 
 def write_tables(specs: Sequence[Spec], folder: Folder) -> None:

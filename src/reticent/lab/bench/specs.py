@@ -58,10 +58,12 @@ class Spec:
         runs: All of them, in order.
         kind: "grid" for runs; "attack" and "drop" need no data.
         paper: The paper's tables to show beside, by file name in `lab/bench/paper`.
+        figure: Which metrics the paper shows in a figure alone, without numbers.
         columns: The axis across the table; the others go down.
         statistic: As the paper reports it: "median" (second worst and second best seed), "minmax" or "mean" (std).
         metrics: What is measured.
         parts: Names of other specs that this one stands for; `chosen` gives these.
+        path: As the command names it, where it does not come with the package.
 
     Example:
         >>> spec("drop").kind
@@ -73,10 +75,17 @@ class Spec:
     runs: tuple[Run, ...] = ()
     kind: str = "grid"
     paper: tuple[str, ...] = ()
+    figure: tuple[str, ...] = ()
     columns: str = "labels"
     statistic: str = "median"
     metrics: tuple[str, ...] = ("accuracy",)
     parts: tuple[str, ...] = ()
+    path: str | None = None
+
+    @property
+    def command(self) -> str:
+        """How `reticent bench` is told which spec it is."""
+        return self.path or self.name
 
 
 def names() -> tuple[str, ...]:
@@ -91,7 +100,8 @@ def spec(name: str) -> Spec:
         path = Path(name)
         if not path.is_file():
             raise errors.InvalidValue(f"Expected a spec at {path}; there is no such file.")
-        return read(path.stem, read_regular(path, most=_LARGEST_FILE, link=True).decode(errors="replace"))
+        text = read_regular(path, most=_LARGEST_FILE, link=True).decode(errors="replace")
+        return replace(read(path.stem, text), path=name)
     if name not in names():
         raise errors.InvalidValue(
             f"No spec is called {name}. There are {', '.join(names())}, or a path of a .toml file."
@@ -147,7 +157,7 @@ def read(name: str, text: str) -> Spec:
         raise errors.InvalidValue(f"Spec {name}: expected each grid to begin with [[grid]].")
     table = {key: stored.pop(key) for key in _TABLE_KEYS if key in stored}
     given: dict[str, Any] = {
-        key: tuple(_values(value)) if key in ("paper", "metrics", "parts") else str(value)
+        key: tuple(_values(value)) if key in ("paper", "figure", "metrics", "parts") else str(value)
         for key, value in table.items()
     }
     grid = given.get("kind", "grid") == "grid" and "parts" not in given
@@ -159,11 +169,12 @@ def read(name: str, text: str) -> Spec:
     _check(all(table in paper_numbers.TABLES for table in made.paper), name, "paper", paper_numbers.TABLES)
     _check(made.columns in COLUMNS, name, "columns", COLUMNS)
     _check(made.statistic in IN_WORDS, name, "statistic", tuple(IN_WORDS))
-    _check(all(metric in METRICS for metric in made.metrics), name, "metrics", METRICS)
+    for key, given_metrics in (("metrics", made.metrics), ("figure", made.figure)):
+        _check(all(metric in METRICS for metric in given_metrics), name, key, METRICS)
     return made
 
 
-_TABLE_KEYS = tuple(field.name for field in fields(Spec) if field.name not in ("name", "runs"))
+_TABLE_KEYS = tuple(field.name for field in fields(Spec) if field.name not in ("name", "runs", "path"))
 
 
 def _of_parts(name: str, parts: Iterable[str]) -> tuple[Run, ...]:

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reticent.lab.bench import catalogue, layout, without_data
+from reticent.lab.bench import catalogue, layout, spread, without_data
 from reticent.lab.bench.estimates import Estimates, duration
 from reticent.lab.bench.layout import Key
 from reticent.lab.bench.run import Result, Results, Run
 from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.typeset import Table
-from reticent.report.seeds import IN_WORDS, spread
+from reticent.report.seeds import IN_WORDS
+from reticent.report.seeds import spread as in_one
 
 METRICS = {
     "accuracy": "average accuracy after the last task, %",
@@ -44,7 +45,7 @@ def tables(spec: Spec, results: Results, *, extra: Callable[[str], Any] = lambda
     if spec.kind != "grid":
         return [without_data.table(spec, extra(f"{spec.kind}.json"))]
     made = [_grid(spec, metric, results) for metric in spec.metrics]
-    return [*made, *_panel(spec, extra("streams.json"))] if spec.columns == "ratio" else made
+    return [*made, *spread.panel(extra(spread.FILE))] if spec.columns == "ratio" else made
 
 
 @dataclass(frozen=True)
@@ -85,17 +86,22 @@ class Group:
     def _result(self, run: Run) -> Result | None:
         return self.results.get(catalogue.stand_in(run).digest)
 
-    def text(self, column: object, estimates: Estimates) -> str:
-        """Returns the entry of one column."""
+    @property
+    def seeds(self) -> int:
+        """How many seeds should be there."""
+        return len({run.seed for run in self.runs})
+
+    def text(self, column: object, estimates: Estimates, usual: int) -> str:
+        """Returns the entry of one column, in a line whose entries are of this many seeds unless said."""
         by_seed = self.by_seed(column)
         values = [value for values in by_seed for value in values]
-        seeds = len({run.seed for run in self.runs})
         results = [self._result(run) for run in self.runs]
         bad = sum(result is not None and result["status"] == "failed" for result in results)
         if values:
-            short = "" if len(by_seed) >= seeds else f" [{len(by_seed)} of {seeds} seeds]"
+            short = f" [{_seeds(self.seeds)}]" if self.seeds != usual else ""
+            short = f" [{len(by_seed)} of {self.seeds} seeds]" if len(by_seed) < self.seeds else short
             whole = self.metric in COUNTS and max(values) >= _SHORT
-            shown = spread(values, self.spec.statistic, digits=0 if whole or self.metric == "known" else 1).text
+            shown = in_one(values, self.spec.statistic, digits=0 if whole or self.metric == "known" else 1).text
             return shown + short + (f" [{bad} failed]" if bad else "")
         if bad:
             return "*failed*"
@@ -125,21 +131,30 @@ def _grid(spec: Spec, metric: str, results: Results) -> Table:
     made, estimates = groups(spec, metric, results), Estimates(results)
     columns = layout.columns(spec)
     rows: list[tuple[str, ...]] = []
+    numbers = {max(g.seeds for g in by_column.values()) for lines in made.values() for by_column in lines.values()}
+    one = len(numbers) == 1
+    seeds = f", {_seeds(*numbers)}" if one else ""
     for row, lines in made.items():
         heading = layout.heading(spec, row)
         for source, values in layout.printed(spec, metric, row, columns).items():
             rows.append((*heading, source, *(values.get(column, "") for column in columns)))
         for (data, learner, beside), by_column in lines.items():
-            entries = (by_column[c].text(c, estimates) if c in by_column else "" for c in columns)
-            rows.append((*heading, ", ".join([catalogue.entry(learner).origin, data, *beside]), *entries))
+            usual = max(group.seeds for group in by_column.values())
+            entries = (by_column[c].text(c, estimates, usual) if c in by_column else "" for c in columns)
+            words = [catalogue.entry(learner).origin, data, *beside, *([] if one else [_seeds(usual)])]
+            rows.append((*heading, ", ".join(words), *entries))
     shown = METRICS[metric].replace("the last", "each") if spec.columns == "task" else METRICS[metric]
     return Table(
         title=spec.title if len(spec.metrics) == 1 else f"{spec.title}: {shown}",
-        caption=f"{shown.capitalize()}; {IN_WORDS[spec.statistic]}; delta 1e-5.",
+        caption=f"{shown.capitalize()}; {IN_WORDS[spec.statistic]}{seeds}; delta 1e-5.",
         columns=(*layout.row_names(spec), "source", *(layout.column_name(spec, column) for column in columns)),
         rows=tuple(rows),
         notes=tuple(_notes(spec, metric, made)),
     )
+
+
+def _seeds(number: int) -> str:
+    return f"{number} seed{'s'[: number != 1]}"
 
 
 def _values(result: Result, spec: Spec, metric: str, column: object) -> list[float]:
@@ -168,12 +183,13 @@ def _values(result: Result, spec: Spec, metric: str, column: object) -> list[flo
 
 def _notes(spec: Spec, metric: str, made: Mapping[Key, Any]) -> list[str]:
     notes = []
-    if spec.columns in ("task", "aggregation"):
+    if metric in spec.figure:
         notes.append("The paper shows this in a figure, without numbers.")
     if any(catalogue.stand_in(run) != run for group in _all(made) for run in group.runs):
         notes.append(
-            "The paper's Cosine among thousands of public labels is measured on the disjoint stream for every ratio: "
-            "its total does not depend on the tasks that examples are in."
+            "With ten times as many public labels and more, the paper's Cosine is measured on the disjoint stream of "
+            "ten tasks for all ratios: its total does not depend on the tasks that examples are in. Streams of five "
+            "tasks are measured at each."
         )
     if spec.columns != "share" and any(len({run.share for run in group.runs}) > 1 for group in _all(made)):
         notes.append("In the paper's split, the best of the shares tried is shown, as the paper chose it.")
@@ -193,20 +209,3 @@ def _notes(spec: Spec, metric: str, made: Mapping[Key, Any]) -> list[str]:
 
 def _all(made: Mapping[Key, Any]) -> Iterable[Group]:
     return (group for lines in made.values() for columns in lines.values() for group in columns.values())
-
-
-def _panel(spec: Spec, found: Mapping[str, Any] | None) -> list[Table]:
-    """How examples of a blurry class are spread: the panel beside the paper's figure."""
-    mine = {run.data for run in spec.runs}
-    rows = [
-        (data, f"{ratio}", f"{by_task[0]:.1f}", f"{statistics.mean(by_task[1:]):.1f}")
-        for data, by_ratio in (found or {}).items()
-        for ratio, by_task in by_ratio.items()
-        if data in mine and len(by_task) > 1
-    ]
-    title, caption = (
-        "Examples of a blurry class and task",
-        "Mean over the blurry classes, half of all, of the first seed.",
-    )
-    columns = ("data", "ratio", "in its home task", "in each other task")
-    return [Table(title, caption, columns, tuple(rows))] if rows else []

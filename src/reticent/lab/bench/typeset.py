@@ -23,8 +23,8 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def markdown(table: Table) -> str:
-    """Returns a table as Markdown.
+def markdown(table: Table, *, folded: bool = False) -> str:
+    """Returns a table as Markdown; folded, its rows are below a line that opens them.
 
     >>> print(markdown(Table("T", "C.", ("a", "b"), (("1", "2"),))))
     ## T
@@ -37,8 +37,10 @@ def markdown(table: Table) -> str:
     <BLANKLINE>
     """
     lines = [f"## {table.title}", "", table.caption, ""]
+    lines += [f"<details><summary>{len(table.rows)} row(s)</summary>", ""] if folded else []
     lines += [_line(table.columns), _line("---" for _ in table.columns).replace(" ", "")]
     lines += [_line(row) for row in table.rows]
+    lines += ["", "</details>"] if folded else []
     lines += ["", *(f"- {note}" for note in table.notes)] if table.notes else []
     return "\n".join(lines) + "\n"
 
