@@ -4,11 +4,13 @@
     python benchmarks/tables_in_documents.py --check    # says which differ from the rows
 
 A table of rows comes after a comment with its name, `<!-- rows: film -->`. Medians over all seeds that the rows have;
-of the paper's released labels the best share, as in the tables of `docs/results.md`.
+of the paper's released labels the best share, as in the tables of `docs/results.md`. Tables of other scripts are stored
+beside the rows, with the command and the digest of the code that made them.
 """
 
 import argparse
 import itertools
+import json
 import re
 import statistics
 import sys
@@ -184,14 +186,14 @@ def shift(results: Results) -> list[Line]:
         "cosine": "Cosine, ours",
         "peft-paper": "PEFT, the paper's",
         "peft": "PEFT, ours",
-        "naive": "Naive",
-        "noncl": "Non-CL, all data at once",
+        "naive-paper": "Naive, tuned",
+        "noncl-paper": "Non-CL, all data at once, tuned",
     }
     lines = [["", *places.values()]]
     for learner, title in methods.items():
         line = [title]
         for data in places:
-            tasks = 1 if learner == "noncl" else 10 if data == PHOTOGRAPHS else 5
+            tasks = 1 if learner == "noncl-paper" else 10 if data == PHOTOGRAPHS else 5
             line.append(_shown(_of(results, data)(learner, epsilon=e, tasks=tasks) for e in EPSILONS))
         lines.append(line)
     return lines
@@ -218,6 +220,17 @@ def months(results: Results) -> list[Line]:
     return lines
 
 
+def stored(name: str) -> Maker:
+    """A table that a script has stored in docs/results/."""
+    file = ROOT / "docs" / "results" / f"{name}.json"
+
+    def table(results: Results) -> list[Line]:
+        lines: list[Line] = json.loads(file.read_text(encoding="utf-8"))["lines"]
+        return lines
+
+    return table
+
+
 TABLES: dict[str, Maker] = {
     "names at epsilon 1": names_at(1.0),
     "names at epsilon 8": names_at(8.0),
@@ -226,6 +239,8 @@ TABLES: dict[str, Maker] = {
     "rules": rules,
     "shift": shift,
     "months": months,
+    "joining heads": stored("joining-heads"),
+    "joining sums": stored("joining-sums"),
 }
 
 
