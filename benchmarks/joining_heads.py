@@ -62,7 +62,8 @@ def accuracies(run: Run, place: Workspace) -> list[float]:
     own = np.stack([heads[home][WEIGHT][i] - heads[home][DECOY] for i, home in enumerate(homes)])
     without = blocks_of_heads(heads, rows, None).sums[np.arange(len(rows)), homes]
     weights = (own, _unit(own), _unit(without), pool(heads, rows)[WEIGHT])
-    return [average(logits.max(axis=0)), *(average(x @ np.asarray(weight).T) for weight in weights)]
+    made = [average(logits.max(axis=0)), *(average(x @ np.asarray(weight).T) for weight in weights)]
+    return [100 * round(value / 100, 6) for value in made]  # as rows have them
 
 
 def _unit(rows: Floats) -> Floats:
