@@ -89,7 +89,15 @@ class Head:
         return found
 
     def back(self, error: Floats) -> Floats:
-        """Returns the loss's gradient at the features, of errors as `errors` returned them."""
+        """Returns the loss's gradient at the features, of errors as `errors` returned them.
+
+        Limits:
+          - An error is rounded to whole multiples of about 2^-12 of its norm. Beyond some thousand labels the small
+            probabilities of labels that an example does not have are coarse: equal ones are a fifth too large among
+            5,000 labels and 0 among 10,000, and so is what these labels contribute to an adapter's gradient
+            (`benchmarks/adapter_gradients.py`). The head's own gradient does not use it, and privacy does not depend
+            on it.
+        """
         (values, units), (others, their_units) = snapped(error), self._by_feature
         with np.errstate(all="ignore"):
             return _whole_product(values, others) * (units / _SHORTER**2)[:, None] * their_units
