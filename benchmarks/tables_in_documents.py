@@ -4,8 +4,9 @@
     python benchmarks/tables_in_documents.py --check    # says which differ from the rows
 
 A table of rows comes after a comment with its name, `<!-- rows: film -->`. Medians over all seeds that the rows have;
-of the paper's released labels the best share, as in the tables of `docs/results.md`. Tables of other scripts are stored
-beside the rows, with the command and the digest of the code that made them.
+with names and memory and without them, over those that all have. Of the paper's released labels the best share, as in
+the tables of `docs/results.md`. Tables of other scripts are stored beside the rows, with the command and the digest of
+the code that made them.
 """
 
 import argparse
@@ -69,6 +70,13 @@ def _argmax(found: Measured, **fields: Any) -> float | None:
     return 100 * statistics.median(rules) if rules else None
 
 
+def _over_common_seeds(found: Measured, kinds: Sequence[dict[str, Any]], cell: dict[str, Any]) -> list[float | None]:
+    """Medians of some ways in a cell, over the seeds that all of them have; None for what was not run."""
+    by_seed = [found.by_seed(**kind, **cell) for kind in kinds]
+    common = set.intersection(*(set(one) for one in by_seed if one))
+    return [statistics.median(one[seed] for seed in common) if one else None for one in by_seed]
+
+
 def names_at(epsilon: float) -> Maker:
     """Names and memory where labels come back, in docs/names.md."""
 
@@ -92,7 +100,10 @@ def names_at(epsilon: float) -> Maker:
                 {"learner": "cosine", "names": named, "memory": "recurring"},
                 {"learner": "cosine", "names": named, "memory": "vault"},
             ]
-            shown = [_shown(found(labels=labels, epsilon=epsilon, ratio=r, **kind) for r in RATIOS) for kind in kinds]
+            columns = [
+                _over_common_seeds(found, kinds, labels=labels, epsilon=epsilon, ratio=ratio) for ratio in RATIOS
+            ]
+            shown = [_shown(values) for values in zip(*columns, strict=True)]
             called = {"base": "public", "released": "released"}[labels]
             lines.append([f"{TITLES[data]}, {called}", *(value or "no names" for value in shown)])
         return lines

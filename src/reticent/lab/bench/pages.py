@@ -82,8 +82,8 @@ def markdown(specs: Sequence[Spec], out: Path, *, command: str, beside: str = "r
         f"{sum(map(_done, results.values()))} runs, {duration(taken)} of one core in all, of resumed runs the last "
         f"part; {_left(specs, results)}",
         "The paper's numbers are for ViT-B/16 on its own data sets; data and encoders here are others, so compare the",
-        "shape, not the height. *Ours* is what a user gets without arguments, but FiLM, which is asked for and has eight",
-        "epochs instead of ten. Times are wall-clock seconds, measured while other runs share the machine.",
+        "shape, not the height. *Ours* is what a user gets without arguments; FiLM is asked for, with eight epochs",
+        "instead of ten. Times are wall-clock seconds, measured while other runs share the machine.",
         "",
         "## What to take away",
         "",
