@@ -100,9 +100,8 @@ def names_at(epsilon: float) -> Maker:
                 {"learner": "cosine", "names": named, "memory": "recurring"},
                 {"learner": "cosine", "names": named, "memory": "vault"},
             ]
-            columns = [
-                _over_common_seeds(found, kinds, labels=labels, epsilon=epsilon, ratio=ratio) for ratio in RATIOS
-            ]
+            cells: list[dict[str, Any]] = [{"labels": labels, "epsilon": epsilon, "ratio": ratio} for ratio in RATIOS]
+            columns = [_over_common_seeds(found, kinds, cell) for cell in cells]
             shown = [_shown(values) for values in zip(*columns, strict=True)]
             called = {"base": "public", "released": "released"}[labels]
             lines.append([f"{TITLES[data]}, {called}", *(value or "no names" for value in shown)])

@@ -5,16 +5,8 @@ from typing import Any
 
 import pytest
 
-from reticent.lab.bench.findings import (
-    NOT_REPRODUCED,
-    NOT_RUN,
-    RATIOS,
-    REPRODUCED,
-    UNDECIDED,
-    findings,
-    findings_table,
-    in_short,
-)
+from reticent.lab.bench.checks import NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDECIDED
+from reticent.lab.bench.findings import RATIOS, findings, findings_table, in_short
 from reticent.lab.bench.medians import Measured
 from reticent.lab.bench.one_run import failed
 from reticent.lab.bench.our_claims import HOLDS, HOLDS_NOT, claims, claims_table

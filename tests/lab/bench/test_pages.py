@@ -8,8 +8,8 @@ import pytest
 
 from reticent import errors
 from reticent.lab.bench import pages, specs, without_data
+from reticent.lab.bench.checks import NOT_REPRODUCED
 from reticent.lab.bench.code_digest import code
-from reticent.lab.bench.findings import NOT_REPRODUCED
 from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.one_run import failed
 from reticent.lab.bench.runner import Outcome

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reticent.lab.bench.findings import NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDECIDED
+from reticent.lab.bench.checks import NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDECIDED
 from reticent.lab.bench.paper_claims import UNTESTABLE, summary
 from reticent.lab.bench.run import Run
 from tests.lab.tiny import by_digest, done

@@ -2,54 +2,43 @@
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from scipy.stats import f_oneway
 
-from reticent.lab.bench.medians import Measured, measured
+from reticent.lab.bench.checks import (
+    CLOSE,
+    EPSILONS,
+    NOT_RUN,
+    REPRODUCED,
+    UNDECIDED,
+    Check,
+    Finding,
+    Of,
+    Verdict,
+    above,
+    checked,
+    compared,
+    judged,
+    table,
+)
+from reticent.lab.bench.medians import Measured
 from reticent.lab.bench.run import FILM, LAST_LAYER, Results
 from reticent.lab.bench.typeset import Table
 from reticent.lab.data.datasets import CIFAR100, SPLIT_CIFAR100
 
-REPRODUCED, NOT_REPRODUCED, NOT_RUN = "reproduced", "*not reproduced here*", "*not run here*"
-UNDECIDED = "*too close to call*"
-EPSILONS = (1.0, 8.0)
 THEIRS = {"cosine-paper": "the paper's Cosine", "peft-paper": "the paper's PEFT"}
 RATIOS = (10.0, 25.0, 50.0, 75.0, 100.0)
 LIKE_THE_PAPERS = (CIFAR100, SPLIT_CIFAR100)  # classes of 500
 # Thresholds are ours: the paper has words. It calls 79.0 comparable with 80.8, so the first is stricter than the paper.
 _SAME = 1.0  # points of accuracy that count as no difference
-_CLOSE = 0.5  # points that do not tell which of two is above the other, or varies more
 _CHANCE = 0.001  # that equal means look so different: a dozen checks raise a false alarm in one of eighty pages
 _MUCH_SMALLER = 0.5  # of what blurriness costs at epsilon 1: the most that it may cost at 8
 _FAR_BELOW = 0.5  # of what PEFT has: the paper's Naive has 0.05 to 0.36 of it
 _HEURISTIC = 10.0  # % of the budget
 _SLIGHTLY = 2.0  # points of the paper's PEFT in its own tables, from a public label set to released labels
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A qualitative finding of the paper, or a claim of ours, and whether it shows here."""
-
-    claim: str
-    data: str
-    verdict: str
-    measured: str
-
-
-class Of(NamedTuple):
-    """What a finding compares: the median of a learner with some labels, at epsilon 1 unless said otherwise."""
-
-    learner: str
-    labels: str = "base"
-    others: Mapping[str, Any] = {}
-
-
-Check = Callable[[Measured], Iterator[Finding]]
-Verdict = bool | None  # None: too close to call
 
 
 def findings(results: Results) -> list[Finding]:
@@ -62,60 +51,6 @@ def findings(results: Results) -> list[Finding]:
     return checked(results, tuple(FINDINGS.values()))
 
 
-def checked(results: Results, checks: Sequence[Check]) -> list[Finding]:
-    """Returns what some checks find on every data set that was run."""
-    return [finding for at in measured(results) for check in checks for finding in check(at)]
-
-
-def compared(
-    claim: str,
-    at: Measured,
-    holds: Callable[..., Verdict],
-    of: Mapping[str, Of],
-    subject: str | None = None,
-    *,
-    of_seeds: Callable[[Sequence[float]], float | None] = statistics.median,
-) -> Iterator[Finding]:
-    """Yields one finding, of medians over the seeds that all its parts have.
-
-    It yields none where its subject, the first unless said, was not run, or no spec asks for a part.
-    """
-    found = {name: at.by_seed(one.learner, one.labels, **one.others) for name, one in of.items()}
-    asked = all(found[name] or at.asked(one.learner, one.labels, **one.others) for name, one in of.items())
-    if not found[subject or next(iter(of))] or not asked:
-        return
-    common = set.intersection(*(set(by_seed) for by_seed in found.values() if by_seed))
-    values = {
-        name: of_seeds([by_seed[seed] for seed in sorted(common or by_seed)]) if by_seed else None
-        for name, by_seed in found.items()
-    }
-    single = len(common) == 1 < max(map(len, found.values()))  # else one seed is what was asked for
-    yield from _judged(claim, at.data, holds, values, " (the one seed that all have)" if single else "")
-
-
-def _judged(
-    claim: str, data: str, holds: Callable[..., Verdict], values: Mapping[str, float | None], note: str = ""
-) -> Iterator[Finding]:
-    """Yields one finding of numbers."""
-    shown = ", ".join(f"{_said(name)} {'not run' if v is None else f'{v:.1f}'}" for name, v in values.items())
-    if any(value is None for value in values.values()):
-        yield Finding(claim, data, NOT_RUN, shown)
-    else:
-        yield Finding(claim, data, _VERDICTS[holds(*values.values())], shown + note)
-
-
-_VERDICTS: Mapping[Verdict, str] = {True: REPRODUCED, False: NOT_REPRODUCED, None: UNDECIDED}
-
-
-def _above(first: float, second: float) -> Verdict:
-    """Returns whether the first is above the second; None where they are too close to call.
-
-    >>> [_above(first, 50.0) for first in (51.0, 50.4, 49.0)]
-    [True, None, False]
-    """
-    return None if abs(first - second) <= _CLOSE else first > second
-
-
 def _degrades(*medians: float) -> Verdict:
     """Returns whether the last of some medians is below the first, and none well above the one before it.
 
@@ -123,11 +58,7 @@ def _degrades(*medians: float) -> Verdict:
     ([True, True, False], None)
     """
     rises = any(later - earlier > _SAME for earlier, later in pairwise(medians))
-    return False if rises else _above(medians[0], medians[-1])
-
-
-def _said(name: str) -> str:
-    return name.replace("_", " ")
+    return False if rises else above(medians[0], medians[-1])
 
 
 def _by_ratio(learner: str, labels: str, epsilon: float, ratios: Sequence[float]) -> dict[str, Of]:
@@ -145,7 +76,7 @@ def _least_ratio(at: Measured, learner: str, labels: str) -> float:
 def _base_below_oracle(at: Measured) -> Iterator[Finding]:
     claim = "Base Dataset below Label Oracle (the paper's Cosine, epsilon 1)"
     both = {"base": Of("cosine-paper"), "oracle": Of("cosine-paper", "oracle")}
-    yield from compared(claim, at, lambda b, o: _above(o, b), both)
+    yield from compared(claim, at, lambda b, o: above(o, b), both)
 
 
 def _many_labels_are_free(at: Measured) -> Iterator[Finding]:
@@ -185,7 +116,7 @@ def _little_budget_for_labels(at: Measured) -> Iterator[Finding]:
         claim = f"less than 10 % of the budget suffices for the labels (the paper's Cosine, epsilon {epsilon:g})"
         if large and any(share > 2.5 for share in small):  # 2.5 % is too little in the paper's own table
             best = {"best_share_below_10_%:": max(small.values()), "best_from_10_%_on:": max(large.values())}
-            yield from _judged(claim, at.data, lambda s, m: s > m - _SAME, best)
+            yield from judged(claim, at.data, lambda s, m: s > m - _SAME, best)
 
 
 def _heuristic(at: Measured) -> Iterator[Finding]:
@@ -196,7 +127,7 @@ def _heuristic(at: Measured) -> Iterator[Finding]:
         if len(tried) > 1 and _HEURISTIC in tried:
             best = max(tried, key=lambda share: tried[share])
             shown = {"at_10_%:": tried[_HEURISTIC], f"best,_at_{best:g}_%:": tried[best]}
-            yield from _judged(claim, at.data, lambda h, b: h > b - _SAME, shown)
+            yield from judged(claim, at.data, lambda h, b: h > b - _SAME, shown)
 
 
 def _best_share_is_inside(at: Measured) -> Iterator[Finding]:
@@ -206,7 +137,7 @@ def _best_share_is_inside(at: Measured) -> Iterator[Finding]:
         if len(tried) > 2:
             least, largest = tried[min(tried)], tried[max(tried)]
             shown = {f"at_{min(tried):g}_%": least, "best": max(tried.values()), f"at_{max(tried):g}_%": largest}
-            yield from _judged(claim, at.data, lambda low, best, high: _above(best, max(low, high)), shown)
+            yield from judged(claim, at.data, lambda low, best, high: above(best, max(low, high)), shown)
 
 
 def _released_labels_cost_peft_little(at: Measured) -> Iterator[Finding]:
@@ -271,7 +202,7 @@ def _ninety_labels(at: Measured) -> Iterator[Finding]:
     known = at("cosine-paper", "released", metric="known", share=2.5)
     if at.data in LIKE_THE_PAPERS and known is not None:
         claim = "about 90 of 100 labels at a share of 2.5 %"
-        yield from _judged(claim, at.data, lambda n: 85 <= n <= 95, {"labels": known})
+        yield from judged(claim, at.data, lambda n: 85 <= n <= 95, {"labels": known})
 
 
 def _naive_is_far_below(at: Measured) -> Iterator[Finding]:
@@ -287,23 +218,23 @@ def _desai_below(at: Measured) -> Iterator[Finding]:
         claim = f"Desai et al. below both methods (epsilon {epsilon:g})"
         learners = {"desai": "desai-paper", "cosine_of_the_paper": "cosine-paper", "peft_of_the_paper": "peft-paper"}
         of = {said: Of(learner, "base", {"epsilon": epsilon}) for said, learner in learners.items()}
-        yield from compared(claim, at, lambda d, c, p: _above(min(c, p), d), of)
+        yield from compared(claim, at, lambda d, c, p: above(min(c, p), d), of)
 
 
 def _peft_above_cosine(at: Measured) -> Iterator[Finding]:
     for epsilon in EPSILONS:
         claim = f"PEFT above Cosine in disjoint streams (both the paper's, epsilon {epsilon:g})"
-        yield from _peft_and_cosine(at, claim, _above, "base", epsilon=epsilon)
+        yield from _peft_and_cosine(at, claim, above, "base", epsilon=epsilon)
     for ratio in (50.0, 100.0):
         claim = f"PEFT above Cosine at blurry ratio {ratio:g} (both the paper's, public labels, epsilon 8)"
-        yield from _peft_and_cosine(at, claim, _above, "base", epsilon=8.0, ratio=ratio)
+        yield from _peft_and_cosine(at, claim, above, "base", epsilon=8.0, ratio=ratio)
 
 
 def _cosine_above_peft_when_blurry(at: Measured) -> Iterator[Finding]:
     for labels, ratio in (("base", 100.0), ("released", 10.0), ("released", 50.0)):  # where the paper's table has it so
         said = "public" if labels == "base" else labels
         claim = f"Cosine above PEFT at blurry ratio {ratio:g} (both the paper's, {said} labels, epsilon 1)"
-        yield from _peft_and_cosine(at, claim, lambda p, c: _above(c, p), labels, ratio=ratio)
+        yield from _peft_and_cosine(at, claim, lambda p, c: above(c, p), labels, ratio=ratio)
 
 
 def _peft_and_cosine(
@@ -317,13 +248,13 @@ def _film_above_last_layer(at: Measured) -> Iterator[Finding]:
     for epsilon in EPSILONS:
         claim = f"FiLM above the last layer (the paper's PEFT, epsilon {epsilon:g})"
         of = {a: Of("peft-paper", "base", {"epsilon": epsilon, "adapter": a}) for a in (FILM, LAST_LAYER)}
-        yield from compared(claim, at, _above, of)
+        yield from compared(claim, at, above, of)
 
 
 def _varies_without_privacy(at: Measured) -> Iterator[Finding]:
     claim = "PEFT varies more over seeds without DP than at epsilon 1 (the paper's, deviation in points)"
     both = {"without": Of("peft-paper", "base", {"epsilon": None}), "epsilon_1": Of("peft-paper")}
-    yield from compared(claim, at, _above, both, of_seeds=_deviation)
+    yield from compared(claim, at, above, both, of_seeds=_deviation)
 
 
 def _varies_more_than_cosine(at: Measured) -> Iterator[Finding]:
@@ -332,7 +263,7 @@ def _varies_more_than_cosine(at: Measured) -> Iterator[Finding]:
         claim = f"PEFT varies more over seeds than Cosine (both the paper's, {said}, deviation in points)"
         learners = {"peft": "peft-paper", "cosine": "cosine-paper"}
         both = {name: Of(learner, "base", {"epsilon": epsilon}) for name, learner in learners.items()}
-        yield from compared(claim, at, _above, both, of_seeds=_deviation)
+        yield from compared(claim, at, above, both, of_seeds=_deviation)
 
 
 def _deviation(seeds: Sequence[float]) -> float | None:
@@ -388,16 +319,10 @@ def findings_table(found: Sequence[Finding]) -> Table:
     says = (
         "Of the paper, tested with the paper's methods alone; medians and deviations, over the seeds that all methods "
         "of a check have. The paper has words, so thresholds are ours: *no drop*, *comparable*, *suffices* and *near* "
-        f"mean less than {_SAME:g} point lost; *above*, *below* and *varies more*, by more than {_CLOSE:g} points, "
+        f"mean less than {_SAME:g} point lost; *above*, *below* and *varies more*, by more than {CLOSE:g} points, "
         f"else it is too close to call; *degrades*, the last below the first, and no rise by more than {_SAME:g} point "
         f"between; *slightly*, at most {_SLIGHTLY:g} points, what the paper's own tables have; "
         f"*invariant*, medians within {2 * _SAME:g} points, and too close to call where an analysis of variance does "
         f"not tell means apart at {100 * _CHANCE:g} %. The next table has our own claims."
     )
     return table("Findings of the paper", says, found)
-
-
-def table(title: str, says: str, found: Sequence[Finding]) -> Table:
-    """Returns findings as a table."""
-    rows = tuple((f.claim, f.data, f.measured, f.verdict) for f in found)
-    return Table(title, says, ("finding", "data", "measured", "verdict"), rows)

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reticent.lab.bench.checks import EPSILONS
 from reticent.lab.bench.chosen import CHOSE_NOTHING
-from reticent.lab.bench.findings import EPSILONS, RATIOS
+from reticent.lab.bench.findings import RATIOS
 from reticent.lab.bench.medians import measured
 from reticent.lab.bench.run import LABELS, Results
 from reticent.report import axes, figures, picture, svg

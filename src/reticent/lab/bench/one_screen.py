@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from reticent.lab.bench import catalogue
 from reticent.lab.bench.behind import MARGIN, Pair, pairs
+from reticent.lab.bench.checks import EPSILONS
 from reticent.lab.bench.chosen import CHOSE_NOTHING
-from reticent.lab.bench.findings import EPSILONS, findings, in_short
+from reticent.lab.bench.findings import findings, in_short
 from reticent.lab.bench.medians import Measured, measured
 from reticent.lab.bench.run import Results
 from reticent.lab.bench.typeset import Table

@@ -3,20 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from reticent.lab.bench.findings import (
+from reticent.lab.bench.checks import (
     EPSILONS,
     NOT_REPRODUCED,
     NOT_RUN,
-    RATIOS,
     REPRODUCED,
     Check,
     Finding,
     Of,
     checked,
     compared,
-    no_drop,
     table,
 )
+from reticent.lab.bench.findings import RATIOS, no_drop
 from reticent.lab.bench.medians import Measured
 from reticent.lab.bench.run import Results
 from reticent.lab.bench.typeset import Table

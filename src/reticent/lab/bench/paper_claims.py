@@ -5,15 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from reticent.lab.bench.findings import (
-    FINDINGS,
-    NOT_REPRODUCED,
-    NOT_RUN,
-    REPRODUCED,
-    UNDECIDED,
-    Check,
-    Finding,
-)
+from reticent.lab.bench.checks import NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDECIDED, Check, Finding
+from reticent.lab.bench.findings import FINDINGS
 from reticent.lab.bench.label_experiments import DROP_DELTA
 from reticent.lab.bench.medians import Measured, measured
 from reticent.lab.bench.run import Results
