@@ -36,10 +36,10 @@ TELLS, DOES_NOT_TELL = "not explained", "no difference that these seeds show"
 _OF_THE_RULE = (
     "The rule that joins heads: pooled adds up a label's rows of all tasks, each weighed by how likely the task has "
     "the label, as far as the energy of its rows shows. Labels that come back gain by it. It loses to the paper's "
-    "argmax, which compares each task's row with the input at hand, where noise is so strong that the energy does "
-    "not show the task, and where there is no noise or few labels: it evens out lengths and takes off a direction that "
-    "tell labels apart there (benchmarks/joining_heads.py). Say aggregate=argmax there, when a model is made or "
-    "loaded; neither rule costs privacy."
+    "argmax, which compares each task's row with the input at hand, where the energy does not show the task: under "
+    "very strong noise, and where labels are few. Without privacy it loses since it evens out lengths and takes off a "
+    "direction that tell labels apart there (benchmarks/joining_heads.py). Say aggregate=argmax there, when a model is "
+    "made or loaded; neither rule costs privacy."
 )
 _OF_SEEDS = (
     "No difference that these seeds show: chance may put one median below the other; a mean difference is ours minus "
