@@ -31,8 +31,16 @@ def test_verdicts_say_on_which_data_a_claim_shows():
     claim = "Labels that are updated in every task cost Cosine accuracy: Base Dataset below Label Oracle"
     good, bad = base_and_oracle("clinc150", 0.5, 0.7), base_and_oracle("icd10cm", 0.7, 0.5)
     assert verdicts(*good)[claim] == ("1 of 1", REPRODUCED)
-    assert verdicts(*bad)[claim] == ("0 of 1; not everywhere on icd10cm", NOT_REPRODUCED)
-    assert verdicts(*good, *bad)[claim] == ("1 of 2; not everywhere on icd10cm", "in part")
+    assert verdicts(*bad)[claim] == ("0 of 1; not on icd10cm", NOT_REPRODUCED)
+    assert verdicts(*good, *bad)[claim] == ("1 of 2; not on icd10cm", "in part")
+    both = [
+        done(Run(data="clinc150", learner="cosine-paper", labels=labels, epsilon=epsilon), value)
+        for epsilon, values in ((1.0, (0.5, 0.4)), (8.0, (0.5, 0.5)))
+        for labels, value in zip(("base", "public-1000x"), values, strict=True)
+    ]
+    some = verdicts(*both)["Public labels that never occur cost nothing"]
+    assert some[0].startswith("1 of 2; ")
+    assert some[0].endswith("; not everywhere on clinc150")
 
 
 def test_checks_that_are_too_close_to_call_do_not_decide():

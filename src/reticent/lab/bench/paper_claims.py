@@ -78,5 +78,7 @@ def _small_classes_are_dropped() -> tuple[str, str, str]:
 def _where(found: list[Finding]) -> str:
     """Says on which data sets a claim does not show, where it does on others."""
     by_data = {name: {f.verdict for f in found if f.data == name} for name in dict.fromkeys(f.data for f in found)}
-    failing = [name for name, verdicts in by_data.items() if NOT_REPRODUCED in verdicts]
-    return f"; not everywhere on {', '.join(failing)}" if failing else ""
+    failing = {name: REPRODUCED in verdicts for name, verdicts in by_data.items() if NOT_REPRODUCED in verdicts}
+    said = {"not": [name for name in failing if not failing[name]]}
+    said["not everywhere"] = [name for name in failing if failing[name]]
+    return "".join(f"; {words} on {', '.join(names)}" for words, names in said.items() if names)
