@@ -37,8 +37,8 @@ def claims(results: Results) -> list[Finding]:
 def claims_table(found: Sequence[Finding]) -> Table:
     """Returns our claims as a table."""
     says = (
-        "Of our methods beside the paper's, where both were run; medians over the seeds that all of a check have, of the "
-        "two claims on blurriness over all seeds of each."
+        "Of our methods beside the paper's, where both were run; medians over the seeds that all of a check have, "
+        "of the two claims on blurriness over all seeds of each."
     )
     return table("Our claims", says, found)
 
