@@ -271,9 +271,10 @@ def _deviation(seeds: Sequence[float]) -> float | None:
 
 
 _THROUGH = "last layer here, FiLM in the paper"
+_WHERE_RUN = "Cosine, and PEFT where it was run"
 FINDINGS: Mapping[str, Check] = {
     "Labels that are updated in every task cost Cosine accuracy: Base Dataset below Label Oracle": _base_below_oracle,
-    "Releasing labels is superior or comparable to a public set of 1000 times the size": _release_at_least_public,
+    f"Releasing labels is superior or comparable to a public set of 1000 times the size ({_WHERE_RUN})": _release_at_least_public,
     "PEFT is only slightly affected by paying for the labels": _released_labels_cost_peft_little,
     "Public labels that never occur cost nothing": _many_labels_are_free,
     "Less than 10 % of the budget suffices to release the labels, where classes are large": _little_budget_for_labels,
