@@ -283,9 +283,17 @@ def test_small_and_large_spaces_have_a_limit_of_their_own(monkeypatch, constant,
 
 
 def test_labels_are_heard_where_evidence_could_not_tell():
-    """All thin: they look like noise, as the empty ones do, and are still better than nothing."""
-    blocks, _ = with_empty_labels(np.random.default_rng(), 10, 200, size=15.0)
-    assert evidence._Estimate(blocks).silent.mean() < 0.3
+    """All thin: they look like noise, as the empty ones do, and are still better than nothing.
+
+    One stream in 750 has more silent labels than that (1,500 drawn): the median of nine has, once in 10^12.
+    """
+
+    def silent(size: float) -> float:
+        made = (with_empty_labels(np.random.default_rng(), 10, 200, size=size)[0] for _ in range(9))
+        return float(np.median([evidence._Estimate(blocks).silent.mean() for blocks in made]))
+
+    assert silent(15.0) < 0.3
+    assert silent(800.0) > 0.3  # beyond doubt: the empty ones are silent
 
 
 def test_a_label_without_examples_is_its_name():
