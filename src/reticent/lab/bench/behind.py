@@ -125,7 +125,7 @@ class Pair:
         rule = RULE.format(self.by_rule)
         if self.paper - self.by_rule <= MARGIN:
             return rule
-        return f"{rule}; the rest: {self._of_training([one.by_argmax or 0.0 for one in self.mine])}"
+        return f"{rule}; the rest: {self._of_training([x for one in self.mine if (x := one.by_argmax) is not None])}"
 
     @property
     def by_rule(self) -> float | None:
@@ -150,7 +150,8 @@ class Pair:
         if n == 1:
             return ONE_SEED
         mean, around = statistics.mean(apart), float(t.ppf(0.975, n - 1)) * statistics.stdev(apart) / math.sqrt(n)
-        says = EVEN if self.cell.blurry == _ALL else TELLS if mean + around < 0 else DOES_NOT_TELL
+        evenly = self.cell.blurry == _ALL and catalogue.entry(self.cell.learner).family == "cosine"
+        says = EVEN if evenly else TELLS if mean + around < 0 else DOES_NOT_TELL
         return f"{says}: {SEEDS.format(sum(a < 0 for a in apart), n, mean, mean - around, mean + around)}"
 
 

@@ -41,15 +41,17 @@ def counted(
                 panel.setdefault(name, {})[ratio] = examples_of_a_blurry_class(run, load(run))
     # in one order, whatever was there before
     in_order = {name: dict(sorted(panel[name].items(), key=lambda one: float(one[0]))) for name in sorted(panel)}
-    made_by = {"command": f"reticent bench {' '.join(spec.command for spec in specs)}", "environment": environment()}
-    same = before is not None and before.get("data") == in_order
-    return {"code": code(), **(made_by if before is None or not same else before), "data": in_order}
+    if before is not None and before.get("data") == in_order:
+        return {**before, "data": in_order}  # nothing was counted now
+    command = f"reticent bench {' '.join(spec.command for spec in specs)}"
+    return {"code": code(), "command": command, "environment": environment(), "data": in_order}
 
 
 def of_this_code(found: object) -> dict[str, Any] | None:
     """Returns what the file holds; None where it is missing or damaged, or other code counted."""
-    whole = isinstance(found, dict) and found.get("code") == code() and isinstance(found.get("data"), dict)
-    return found if whole and isinstance(found, dict) else None
+    if not isinstance(found, dict) or found.get("code") != code() or not isinstance(found.get("data"), dict):
+        return None
+    return found
 
 
 def panel(found: Mapping[str, Any] | None) -> list[Table]:
