@@ -57,6 +57,8 @@ class Budget:
         adjacency: Which neighbouring data sets the bound compares.
         tasks_per_person: In how many tasks one person may appear (the order n of task-wise adjacency).
         examples_per_person: How many examples one person may contribute to a task.
+        score_epsilon: The most that a private score may cost later. Needed where it must be known before the first
+            task: with a learner whose noise is not Gaussian and persons in several tasks.
 
     Example:
         >>> Budget(epsilon=1.0, delta=1e-5).tasks_per_person
@@ -71,6 +73,7 @@ class Budget:
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE
     tasks_per_person: int = 1
     examples_per_person: int = 1
+    score_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         errors.set_real(self, "epsilon", above=0, below=errors.LARGEST_EPSILON)
@@ -80,10 +83,15 @@ class Budget:
         if not isinstance(self.adjacency, Adjacency):
             names = " or ".join(f"Adjacency.{a.name}" for a in Adjacency)
             raise errors.InvalidValue(f"Expected adjacency to be {names}.")
+        if self.score_epsilon is not None:
+            errors.set_real(self, "score_epsilon", above=0, below=errors.LARGEST_EPSILON)
+            if self.adjacency is Adjacency.REPLACE_ONE:
+                raise errors.InvalidValue("Expected no score_epsilon under replace-one: there is no proof for it.")
 
     def to_json(self) -> dict[str, Any]:
         """Returns the budget as plain JSON values."""
-        return {**dataclasses.asdict(self), "adjacency": str(self.adjacency)}
+        said = {**dataclasses.asdict(self), "adjacency": str(self.adjacency)}
+        return said if self.score_epsilon is not None else {k: v for k, v in said.items() if k != "score_epsilon"}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Budget":
@@ -92,5 +100,6 @@ class Budget:
         >>> Budget.from_json(Budget(epsilon=2.0, delta=1e-6).to_json()).epsilon
         2.0
         """
-        fields = {field.name: value[field.name] for field in dataclasses.fields(cls)}
+        names = {field.name for field in dataclasses.fields(cls)} - {"score_epsilon"}
+        fields = {name: value[name] for name in names} | {"score_epsilon": value.get("score_epsilon")}
         return cls(**{**fields, "adjacency": Adjacency(fields["adjacency"])})

@@ -49,6 +49,10 @@ class BudgetExceeded(LedgerError):
     """The spend would exceed the budget of one person; nothing was recorded."""
 
 
+class NotReserved(BudgetExceeded):
+    """The spend is of a kind that had to be stated before the first one; nothing was recorded."""
+
+
 class NotPaidFor(LedgerError):
     """Something was to be drawn or released that no spend covers; nothing was published."""
 

@@ -232,8 +232,8 @@ def test_seeded_and_non_private_releases_say_so(ledger):
     assert not made(Gate(ledger, NoiseSource.seeded(1)))[1].private
 
     class Anything(Ledger):
-        def _affordable(self, spent, others):
-            return True
+        def _refuse_unaffordable(self, event, task):
+            pass
 
     gate = Gate(Anything.create(None, BUDGET))
     exact = gate.spend(events.NonPrivate(), task="march")

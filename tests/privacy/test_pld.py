@@ -25,7 +25,7 @@ def test_fourier_slack_covers_direct_convolution():
     """Convolves the same grid step by step in float64 without Fourier, as an oracle for the library's rounding."""
     one = privacy_loss_distribution.from_gaussian_mechanism(3.0, sampling_prob=0.2, value_discretization_interval=0.02)
     steps = 40
-    loss = pld.Loss(sampled.distribution(3.0, 0.2, steps, 0.02), steps * pld._FOURIER_ERROR)
+    loss = pld.Loss(sampled.distribution(3.0, 0.2, steps, 0.02), steps * pld.FOURIER_ERROR)
     for pmf in (one._pmf_remove, one._pmf_add):
         dense = pmf.to_dense_pmf()
         total, lower = np.ones(1), 0

@@ -10,6 +10,7 @@ from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
 from reticent.privacy import accounting, events, gaussian, pld, profiles, selection
+from reticent.privacy.rounding import smallest_epsilon
 from reticent.privacy.statement import Spend, Statement
 from reticent.sensitive.task import Task
 from tests.privacy.accounting.cases import one_gaussian
@@ -109,10 +110,10 @@ def test_replaced_events_are_their_twins():
 
 
 def test_the_smallest_epsilon_of_a_curve():
-    assert profiles.smallest_epsilon(lambda e: 0.5 * math.exp(-e), 0.5) == 0.0
-    assert profiles.smallest_epsilon(lambda e: math.exp(-e), 0.25) == pytest.approx(math.log(4), rel=1e-11)
-    assert profiles.smallest_epsilon(lambda e: math.exp(-e), 0.25) >= math.log(4) * (1 - 1e-15)
-    assert profiles.smallest_epsilon(lambda e: 1.0, 0.5) == math.inf
+    assert smallest_epsilon(lambda e: 0.5 * math.exp(-e), 0.5) == 0.0
+    assert smallest_epsilon(lambda e: math.exp(-e), 0.25) == pytest.approx(math.log(4), rel=1e-11)
+    assert smallest_epsilon(lambda e: math.exp(-e), 0.25) >= math.log(4) * (1 - 1e-15)
+    assert smallest_epsilon(lambda e: 1.0, 0.5) == math.inf
 
 
 def test_two_examples_of_a_person_in_labelled_training():

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from reticent.privacy.profiles import smallest_epsilon
+from reticent.privacy.rounding import smallest_epsilon
 
 
 def falls(at: float, to: float = 0.0):

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import reticent.privacy
-from reticent.privacy import correlation, events, expected, memory_plan, planning, pld, profiles, renyi, statement
+from reticent.privacy import adaptive, correlation, events, expected, memory_plan, planning, pld, profiles, renyi, statement
 from reticent.privacy.selection import binary_test, gaussian_counts, laplace, optimal, truncated_geometric
 from tests.frozen import dataclasses_of
 
@@ -29,6 +29,8 @@ OTHERS = (
     events.Public,
     events.NonPrivate,
     events.Composed,
+    events.Adaptive,
+    adaptive.Worst,
     laplace.LaplaceLaw,
     binary_test.BinaryTestLaw,
     optimal.OptimalLaw,

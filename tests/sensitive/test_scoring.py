@@ -110,7 +110,7 @@ def test_one_example_moves_the_sums_by_at_most_one(recorded):
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
 def test_its_event_costs_what_was_asked_for(epsilon):
     """And half the noise costs more."""
-    event = scoring.accuracy_event(BUDGET, epsilon)
+    event = accounting.score(BUDGET, epsilon)
     assert accounting.epsilon(event, BUDGET.delta) == pytest.approx(epsilon, rel=1e-6)
     broken = events.Gaussian(noise_multiplier=event.noise_multiplier / 2)
     assert accounting.epsilon(broken, BUDGET.delta) > 1.5 * epsilon

@@ -53,6 +53,7 @@ def init(
     person: person_options.Person = None,
     each_row_is_a_person: person_options.EachRow = False,
     replace_one: person_options.ReplaceOne = False,
+    score_epsilon: person_options.ScoreEpsilon = None,
     labels: Annotated[
         Path | None, typer.Option(help="Public labels, one per line; without it labels are released privately.")
     ] = None,
@@ -110,7 +111,7 @@ def init(
     if taxonomy is not None and labels is None:
         raise errors.InvalidValue("Expected --labels FILE with --taxonomy.")
     chosen = learner_of(learner, task_size=task_size)
-    budget = person_options.budget(epsilon, delta, tasks_per_person, examples_per_person, replace_one)
+    budget = person_options.budget(epsilon, delta, tasks_per_person, examples_per_person, replace_one, score_epsilon)
     if person is not None and each_row_is_a_person:
         person_options.said(person, each_row_is_a_person, {})  # refuses both
     if labels is not None:

@@ -24,10 +24,20 @@ ReplaceOne = Annotated[
     bool, typer.Option("--replace-one", help="Neighbours differ in what one person contributed, not in whether.")
 ]
 
+ScoreEpsilon = Annotated[
+    float | None,
+    typer.Option(
+        help="The most that one `evaluate --epsilon` may cost later; needed with --learner peft where persons are in "
+        "several tasks, since it must be fixed before the first."
+    ),
+]
+
 _WIDTH = 79
 
 
-def budget(epsilon: float, delta: float, tasks: int | None, examples: int, replace_one: bool) -> Budget:
+def budget(
+    epsilon: float, delta: float, tasks: int | None, examples: int, replace_one: bool, score: float | None = None
+) -> Budget:
     """Returns the budget of a model; the user must have said in how many tasks one person may be."""
     if tasks is None:
         raise errors.InvalidValue(
@@ -36,7 +46,12 @@ def budget(epsilon: float, delta: float, tasks: int | None, examples: int, repla
         )
     adjacency = Adjacency.REPLACE_ONE if replace_one else Adjacency.ADD_OR_REMOVE_ONE
     return Budget(
-        epsilon=epsilon, delta=delta, adjacency=adjacency, tasks_per_person=tasks, examples_per_person=examples
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        tasks_per_person=tasks,
+        examples_per_person=examples,
+        score_epsilon=score,
     )
 
 

@@ -19,7 +19,6 @@ from reticent.numerics import databases
 from reticent.numerics.files import draft_of, sync_folder
 from reticent.privacy import accounting, events
 from reticent.privacy.events import Event
-from reticent.privacy.rounding import exact
 from reticent.privacy.statement import Spend
 from reticent.released.account import Account
 from reticent.released.ledger_file import APPLICATION, FILE_NAME, SCHEMA, VERSION, LedgerFile, connect, explained
@@ -58,6 +57,7 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             budget: What one person may lose over the whole stream; it never changes.
             settings: Of the model directory that it belongs to; None for a ledger by itself.
         """
+        accounting.refuse_costly_score(budget)
         if path is None:
             ledger = cls(connect(None, "memory"), None)
             ledger._lay_out(budget, settings)
@@ -104,13 +104,7 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         body = {**facts, "event": events.to_json(event)}
         with self._exclusive():
             self._refuse_other_epoch(event)
-            if not self._affordable(event, task):
-                budget = self.budget
-                raise errors.BudgetExceeded(
-                    f"Task {task!r} would cost more than the budget of epsilon {exact(budget.epsilon)}, delta "
-                    f"{exact(budget.delta)} allows one person; nothing was spent. Use more noise, or a new task name "
-                    "if these are data of other persons."
-                )
+            self._refuse_unaffordable(event, task)
             return self._append("spend", body)
 
     def publish(
@@ -229,18 +223,10 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
                     "epoch: reticent vault rotate."
                 )
 
-    def _affordable(self, event: Event, task: str) -> bool:
-        """For one person, n tasks like this one, and any n tasks of the stream with it, stay within the budget."""
-        budget, account = self.budget, self._account
-        mine = [account.spends[row] for row in account.by_task.get(task, ())]
-        spent = events.compose(*(spend.event for spend in mine if spend.voided is None), event)
-        if not accounting.within(spent, budget):
-            return False
-        if budget.tasks_per_person == 1:
-            return True
-        stream = [*(other for name, other in account.statement().tasks.items() if name != task), spent]
-        order = budget.tasks_per_person
-        return accounting.stream_delta(stream, budget.epsilon, order, adjacency=budget.adjacency) <= budget.delta
+    def _refuse_unaffordable(self, event: Event, task: str) -> None:
+        """Refuses a spend that could lead one person past the budget, see `accounting.refuse_next`."""
+        live = [(spend.task, spend.event) for spend in self._account.spends.values() if spend.voided is None]
+        accounting.refuse_next(self.budget, live, task, event)
 
     def _spend_in(self, row: int) -> Spend:
         if row not in self._account.spends:

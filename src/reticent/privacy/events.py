@@ -304,13 +304,29 @@ class Remembered(Event):
 
 @dataclass(frozen=True)
 class Composed(Event):
-    """Several events that may touch the same person, in any adaptive order."""
+    """Several events that may touch the same person: a fixed list, whose data may follow from earlier releases.
+
+    Where the next *kind* may follow from a release, no list is enough: see `Adaptive`.
+    """
 
     parts: tuple[Event, ...]
 
     def __post_init__(self) -> None:
         if not isinstance(self.parts, tuple) or not all(isinstance(p, Event) for p in self.parts):
             raise errors.InvalidValue("Expected a tuple of events to compose.")
+
+
+@dataclass(frozen=True)
+class Adaptive(Event):
+    """Up to so many of these kinds, each chosen once the releases before it are known (THEORY 16.1); never stored.
+
+    Args:
+        kinds: Everything that may follow, fixed before the first.
+        times: How many of them one person is in at most.
+    """
+
+    kinds: tuple[Event, ...]
+    times: int
 
 
 def compose(*parts: Event) -> Event:

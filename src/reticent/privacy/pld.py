@@ -19,7 +19,7 @@ _LARGEST_STEP = 2**17  # points of the distribution of one step, each of which t
 _LARGEST_LOSS = 700.0  # whose exponential is still a float64
 # Float64 rounding in the Fourier transform, per composed step: at most 2^-52 for each of some tens of standard
 # deviations of grid, times log2 of the grid; 2^10 is far above both. test_fourier_slack_covers_direct_convolution
-_FOURIER_ERROR = 2.0**-42
+FOURIER_ERROR = 2.0**-42
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,24 @@ class Loss:
 @lru_cache(maxsize=256)
 def compose(parts: frozenset[Part], resolution: float) -> Loss:
     """Returns the loss of all parts together; `resolution` is the grid width in typical losses of one step."""
+    total = distribution_of(parts, width_of(parts, resolution, sum(part.reach for part in parts)))
+    return Loss(total, 1.0 if total is None else sum(part.steps for part in parts) * FOURIER_ERROR)
+
+
+def width_of(parts: frozenset[Part], resolution: float, reach: float) -> float:
+    """Returns the width of a grid for losses of these parts that reach this far."""
     finest = min(min(part.step_spread, 1.0) for part in parts)
     farthest = max(part.farthest for part in parts)
-    width = max(resolution * finest, sum(part.reach for part in parts) / _LARGEST_GRID, farthest / _LARGEST_STEP)
+    return max(resolution * finest, reach / _LARGEST_GRID, farthest / _LARGEST_STEP)
+
+
+def distribution_of(parts: frozenset[Part], width: float) -> Any:
+    """Returns the library's distribution of all parts together; None for losses that no grid can hold."""
     chosen = any(isinstance(part.event, events.LabelSelection) and part.farthest > _LARGEST_LOSS for part in parts)
-    if width > 1 or chosen:  # losses in the millions: hardly any noise, and no grid to hold them
-        return Loss(None, 1.0)
+    if width > 1 or chosen:  # losses in the millions: hardly any noise
+        return None
     total = None
     for part in sorted(parts, key=repr):
         one = part.distribution(width)
         total = one if total is None else total.compose(one)
-    return Loss(total, sum(part.steps for part in parts) * _FOURIER_ERROR)
+    return total

@@ -8,16 +8,17 @@ selection, and what is composed with it, is bounded by Rényi divergences.
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from reticent import errors
-from reticent.privacy import epoch_costs, events, gaussian, pld, renyi, selection
+from reticent.privacy import adaptive, epoch_costs, events, gaussian, pld, renyi, selection
 from reticent.privacy.events import Event
+from reticent.privacy.rounding import smallest_epsilon
 
 _PLACEMENTS = 512  # of one person's examples that are looked at one by one
 
@@ -50,28 +51,9 @@ def of(event: Event, resolution: float = pld.FINE) -> Profile:
             return OneLabelledTraining(leaf, resolution)
         if isinstance(leaf, events.LabelSelection) and leaf.examples_per_person == 1:
             return OneSelection(leaf)
+        if isinstance(leaf, events.Adaptive):
+            return _adaptive(leaf, resolution)
     return _composed(counts, resolution)
-
-
-def smallest_epsilon(curve: Callable[[float], float], target: float) -> float:
-    """Returns the smallest epsilon at which a curve falls to the target, rounded up; infinity if it never does.
-
-    Small steps first: a group bound falls and then rises again with the rounding error it multiplies.
-    """
-    if curve(0.0) <= target:
-        return 0.0
-    low, high = 0.0, 1e-3
-    while curve(high) > target:
-        low, high = high, high * 1.3
-        if high > 2_000:
-            return math.inf
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        if curve(middle) <= target:
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 @dataclass(frozen=True)
@@ -223,6 +205,9 @@ def _replaced(leaf: Event) -> Iterator[Event]:
             yield dataclasses.replace(leaf, examples_per_person=2 * m)
         case events.Exposure():
             yield leaf
+        case events.Adaptive():
+            kinds = (events.compose(*(part for one in leaves(kind) for part in _replaced(one))) for kind in leaf.kinds)
+            yield events.Adaptive(tuple(kinds), leaf.times)
         case _:
             raise errors.UnsupportedEvent(f"No proof of replace-one for {type(leaf).__name__}.")
 
@@ -360,7 +345,22 @@ def separated(counts: Counter[Event]) -> Counter[Event]:
     return parts
 
 
-def _composed(counts: Counter[Event], resolution: float) -> Profile:
+class _Parts(NamedTuple):
+    """A composition by how its losses add up: one Gaussian, exposures, what is convolved, what is selected."""
+
+    mu: float  # infinite where it is larger than an event may have
+    chance: float
+    convolved: tuple[pld.Part, ...]
+    selected: Mapping[Event, int]
+
+    @property
+    def all_convolved(self) -> frozenset[pld.Part]:
+        """With the Gaussian, where there is one."""
+        gaussian = (pld.Part(events.Gaussian(noise_multiplier=1 / self.mu), 1),) if self.mu else ()
+        return frozenset((*self.convolved, *gaussian))
+
+
+def _parted(counts: Counter[Event]) -> _Parts:
     squares, chance = epoch_costs.squares_and_chance(counts)
     convolved: list[pld.Part] = []
     selected: dict[Event, int] = {}
@@ -382,19 +382,37 @@ def _composed(counts: Counter[Event], resolution: float) -> Profile:
                 selected[leaf] = times
             case events.Remembered():
                 pass  # all of them together, above
+            case events.NonPrivate():
+                squares = math.inf
             case _:
                 raise errors.UnsupportedEvent(f"No accountant knows {type(leaf).__name__}. Add a case with its proof.")
-    if squares > events.LARGEST_SQUARES:
+    mu = math.sqrt(squares) * (1 + 1e-15 * len(counts)) if squares <= events.LARGEST_SQUARES else math.inf
+    return _Parts(mu, chance, tuple(convolved), selected)
+
+
+def _composed(counts: Counter[Event], resolution: float) -> Profile:
+    parts = _parted(counts)
+    if math.isinf(parts.mu):
         return Unbounded()
-    mu = math.sqrt(squares) * (1 + 1e-15 * len(counts))
-    inner: Profile = PlainGaussian(mu)
-    if (convolved or selected) and squares:
-        convolved.append(pld.Part(events.Gaussian(noise_multiplier=1 / mu), 1))
-    if selected:
-        inner = renyi.compose(selected | {part.event: part.times for part in convolved})
-    elif convolved:
-        inner = pld.compose(frozenset(convolved), resolution)
-        chosen = tuple((part.event, part.times) for part in convolved if isinstance(part.event, events.LabelSelection))
-        if len(chosen) == len(convolved):
+    inner: Profile = PlainGaussian(parts.mu)
+    if parts.selected:
+        inner = renyi.compose(dict(parts.selected) | {part.event: part.times for part in parts.all_convolved})
+    elif parts.convolved:
+        inner = pld.compose(parts.all_convolved, resolution)
+        chosen = tuple((p.event, p.times) for p in parts.convolved if isinstance(p.event, events.LabelSelection))
+        if len(chosen) == len(parts.all_convolved):
             inner = Selections(inner, chosen)
+    return Exposed(inner, parts.chance) if parts.chance else inner
+
+
+def _adaptive(event: events.Adaptive, resolution: float) -> Profile:
+    """Exposures are reserved and added: the n largest beside the worst strategy for everything else (THEORY 16.3)."""
+    kinds = [_parted(Counter(leaves(kind))) for kind in event.kinds]
+    if any(math.isinf(kind.mu) for kind in kinds):
+        return Unbounded()
+    if any(kind.selected for kind in kinds):
+        return renyi.of(event)
+    chance = event.times * max(kind.chance for kind in kinds)
+    losses = frozenset(kind.all_convolved for kind in kinds if kind.all_convolved)
+    inner: Profile = adaptive.worst(losses, event.times, resolution) if losses else PlainGaussian(0.0)
     return Exposed(inner, chance) if chance else inner

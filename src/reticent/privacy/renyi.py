@@ -100,6 +100,11 @@ def of(event: Event) -> Bound:
             return compose({part: parts.count(part) for part in parts})
         case events.PrivateSelection():
             return _selected(event)
+        case events.Adaptive(kinds=kinds, times=times):  # at each order, the largest of the kinds is a filter
+            bounds = [of(kind) for kind in kinds]
+            most = times * np.max([bound.divergences for bound in bounds], axis=0)
+            slip, shift = (times * max(part) for part in zip(*((b.slip, b.shift) for b in bounds), strict=True))
+            return Bound(tuple(most.tolist()), slip, shift)
     raise errors.UnsupportedEvent(f"No accountant knows {type(event).__name__}. Add a case with its proof.")
 
 

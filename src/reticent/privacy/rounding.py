@@ -1,6 +1,7 @@
 """Numbers as text, rounded towards privacy: what is lost at most is rounded up, what is lost at least down."""
 
 import math
+from collections.abc import Callable
 from decimal import MAX_PREC, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 _EVERY_DIGIT = Context(prec=MAX_PREC)  # the largest float has 309 before its point
@@ -41,3 +42,24 @@ def _rounded(value: float | None, digits: int, way: str) -> str:
     # of the digits that Python writes: they name this number and no other, so that 0.1 stays 0.1
     place = Decimal(1).scaleb(-digits)
     return f"{Decimal(repr(float(value))).quantize(place, rounding=way, context=_EVERY_DIGIT):f}"
+
+
+def smallest_epsilon(curve: Callable[[float], float], target: float) -> float:
+    """Returns the smallest epsilon at which a curve falls to the target, rounded up; infinity if it never does.
+
+    Small steps first: a group bound falls and then rises again with the rounding error it multiplies.
+    """
+    if curve(0.0) <= target:
+        return 0.0
+    low, high = 0.0, 1e-3
+    while curve(high) > target:
+        low, high = high, high * 1.3
+        if high > 2_000:
+            return math.inf
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        if curve(middle) <= target:
+            high = middle
+        else:
+            low = middle
+    return high

@@ -5,14 +5,13 @@ import math
 import numpy as np
 
 from reticent import errors
-from reticent.budget import Budget
 from reticent.encoders.encoder import Encoder
 from reticent.encoders.wrapped import one_by_one
 from reticent.gate import grid
 from reticent.gate.gate import Gate
 from reticent.gate.mechanisms import GaussianSum
 from reticent.labels import canonical
-from reticent.privacy import accounting, events
+from reticent.privacy import accounting
 from reticent.released.model import Encode, Model
 from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.task import Task
@@ -39,13 +38,15 @@ def noisy_accuracy(
       - An answer depends on its own example alone, to the bit.             test_answers_depend_on_their_example_alone
       - One person counts for as many examples as the budget says.          test_private_accuracy_bounds_persons
     """
-    event = accuracy_event(gate.budget, epsilon)
+    event = accounting.score(gate.budget, epsilon)
     task = gate.admit(task)
     encoded(task.no_inputs, encoder, model.releases if encoder is None else ())  # refuses what are no features
     task.refuse_elsewhere()
     one = math.floor(grid.SCALE / math.sqrt(2))
     try:
         permit = gate.spend(event, task=task.name)
+    except errors.NotReserved:
+        raise
     except errors.BudgetExceeded:
         raise errors.BudgetExceeded(
             f"Accuracy at epsilon {epsilon:g} would cost one person of {task.name!r} more than the budget allows; "
@@ -60,14 +61,3 @@ def noisy_accuracy(
     hits, noisy = permit.draw(GaussianSum(event), np.array([right * one, total * one], dtype=np.int64))
     permit.publish()
     return float(np.clip(hits / max(noisy, 1), 0, 1))
-
-
-def accuracy_event(budget: Budget, epsilon: float) -> events.Gaussian:
-    """Returns what one noisy accuracy costs, at the delta and under the adjacency of the budget.
-
-    For persons who are also in other tasks, the ledger adds up what they lose.
-    """
-    part = Budget.from_json({**budget.to_json(), "epsilon": epsilon, "tasks_per_person": 1})
-    return events.Gaussian(
-        noise_multiplier=accounting.gaussian_sigma(part), examples_per_person=budget.examples_per_person
-    )

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from reticent import Adjacency, Budget, errors
-from reticent.privacy import accounting, events, gaussian, pld, profiles, selection
-from reticent.privacy.accounting import calibration, costs, stream
+from reticent.privacy import accounting, events, gaussian, pld, selection
+from reticent.privacy.accounting import calibration, gaussians, stream
 from tests.privacy.accounting.cases import one_gaussian
 
 Gap = Callable[[float], float]
@@ -90,42 +90,9 @@ def test_labelled_training_without_delta_is_refused_with_the_reason():
 def test_gaussian_parts_add_up():
     counts = events.LabelCounts(noise_multiplier=2.0, threshold=9.0, examples_per_person=2)
     task = events.compose(one_gaussian(4.0), events.Exposure(chance=0.125), counts, events.Public())
-    squares, chance = costs.gaussian_part(task)
+    squares, chance = gaussians.gaussian_part(task)
     assert squares == pytest.approx(1 / 16 + 1)
     assert chance == pytest.approx(0.125 + selection.GaussianLaw(counts).exposures(2)[2])
-
-
-def test_few_subsets_are_tried_one_by_one_and_many_at_once():
-    """Sixteen multisets are tried, seventeen are not."""
-    kinds = [events.OptimalSelection(epsilon=0.1, delta=1e-6), events.OptimalSelection(epsilon=0.2, delta=1e-7)]
-    assert len(list(accounting.worst_subsets(kinds * 15, 15))) == 16
-    assert len(list(accounting.worst_subsets(kinds * 16, 16))) == 1
-    one, two = kinds
-    assert list(accounting.worst_subsets([one, two, two], 3)) == [events.compose(one, two, two)]
-
-
-def test_dominating_tasks_take_the_worst_of_every_mechanism():
-    tasks: list[events.Event] = [
-        events.compose(
-            one_gaussian(4.0),
-            events.OptimalSelection(epsilon=0.1, delta=1e-6),
-            events.DpSgd(noise_multiplier=2.0, rate=0.1, steps=5),
-        ),
-        events.compose(
-            one_gaussian(2.0),
-            events.Exposure(chance=0.01),
-            events.LaplaceThreshold(epsilon=0.2, delta=1e-7),
-            events.OptimalSelection(epsilon=0.05, delta=1e-8),
-            events.DpSgd(noise_multiplier=3.0, rate=0.3, steps=2),
-            events.DpSgd(noise_multiplier=4.0, rate=0.2, steps=4),
-        ),
-    ]
-    worst = list(profiles.leaves(stream._dominating(tasks)))
-    assert worst[0] == events.Exposure(chance=0.01)
-    assert isinstance(worst[1], events.Gaussian)
-    assert 2.0 * (1 - 1e-13) <= worst[1].noise_multiplier < 2.0
-    assert worst[2] == events.DpSgd(noise_multiplier=2.0, rate=0.3, steps=6)
-    assert worst[3:] == [events.OptimalSelection(epsilon=0.2, delta=1e-6)] * 2
 
 
 def test_gaussians_beside_exposures_become_two_events():

@@ -61,17 +61,17 @@ def test_replacing_without_a_bound_of_its_own_is_a_removal_and_an_addition():
     assert costs.delta(rare, 1_000.0, adjacency=REPLACE) == 1
 
 
-def test_worst_subsets_take_all_epochs_together():
+def test_worst_cases_take_all_epochs_together():
     """With two tasks per person: other tasks alone, or all epochs beside one other task."""
     (bundle,) = epoch_costs.bundled([Counter([PUBLIC])], 2)
-    found = list(stream.worst_subsets([PUBLIC, LATER, OTHER, OTHER], 2))
+    found = list(stream.worst_cases([PUBLIC, LATER, OTHER, OTHER], 2))
     others = math.sqrt(2 / 81)
     assert len(found) == 2
     assert costs.delta(found[0], 1.0) == pytest.approx(gaussian.delta(others, 1.0))
     assert found[1] == events.compose(bundle, events.Public(), OTHER)
-    assert list(stream.worst_subsets([PUBLIC, PUBLIC], 2)) == [events.compose(bundle, events.Public(), events.Public())]
+    assert list(stream.worst_cases([PUBLIC, PUBLIC], 2)) == [events.compose(bundle, events.Public(), events.Public())]
     both = events.compose(PUBLIC, OTHER)
-    assert list(stream.worst_subsets([both, both], 2)) == [events.compose(bundle, OTHER, OTHER)]
+    assert list(stream.worst_cases([both, both], 2)) == [events.compose(bundle, OTHER, OTHER)]
 
 
 def test_the_worst_cost_is_taken_under_each_adjacency():

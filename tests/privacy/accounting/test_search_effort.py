@@ -6,8 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from reticent.budget import Budget
-from reticent.privacy import accounting, events, pld, profiles
+from reticent.privacy import accounting, events, pld
 from reticent.privacy.accounting import calibration, costs
+from reticent.privacy.rounding import smallest_epsilon
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
@@ -56,7 +57,7 @@ def test_training_is_calibrated_with_few_curves(monkeypatch, rate, steps):
 
 def test_an_epsilon_is_bisected_to_the_last_digits_and_no_further():
     curve, asked = counted(lambda epsilon: 1 / (1 + epsilon))
-    found = profiles.smallest_epsilon(curve, 0.25)
+    found = smallest_epsilon(curve, 0.25)
     assert 3.0 <= found <= 3.0 * (1 + 2e-12)
     assert len(asked) < 32 + 44
     assert asked[1] == 1e-3

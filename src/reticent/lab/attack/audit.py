@@ -31,7 +31,6 @@ from reticent.released.model import Encode
 from reticent.sensitive import learners
 from reticent.sensitive.learners import Cosine, Learner, PeftEnsemble
 from reticent.sensitive.learners.head_labels import task_cost
-from reticent.sensitive.scoring import accuracy_event
 
 SCOPE = (
     "This audits the configuration, not the release: the settings of the manifest are replayed on synthetic data, and "
@@ -225,7 +224,7 @@ def mechanisms(budget: Budget, *, trials: int | None = None) -> Iterator[Result]
         "steps of DP-SGD": training,
         "labelled training": labelled,
         "labels and sums of the paper": events.compose(*ReleasedLabels.paper().selection_and_sums(budget)),
-        "noisy accuracy": accuracy_event(budget, epsilon),
+        "noisy accuracy": accounting.score(budget, epsilon),
         "private selection": whole_games.best_of_runs(budget),
     }
     if budget.tasks_per_person <= correlation.MOST_TASKS_PER_PERSON:

@@ -25,7 +25,7 @@ from reticent.released.model import Encode, Model
 from reticent.released.release import Release
 from reticent.sensitive.learners import Cosine, Learner
 from reticent.sensitive.learners.head_labels import TaskCost
-from reticent.sensitive.scoring import accuracy_event, noisy_accuracy
+from reticent.sensitive.scoring import noisy_accuracy
 from reticent.sensitive.task import Task
 from reticent.testing.mechanism_checks import most_revealing_size
 
@@ -173,7 +173,7 @@ def play_accuracy(budget: Budget, *, trials: int) -> Result:
     """Plays on a noisy accuracy: one more right answer beside two wrong ones."""
     labels, noise = LabelSpace(_LABELS), NoiseSource.from_os()
     model = Model(labels, Cosine().rule)  # without releases every answer is the first label
-    event = accuracy_event(budget, budget.epsilon)
+    event = accounting.score(budget, budget.epsilon)
 
     def play(right: int) -> float:
         task = Task(np.ones((2 + right, _WIDTH)), [_LABELS[1]] * 2 + [_LABELS[0]] * right, name="audit")

@@ -4,11 +4,13 @@ Nothing here can be reached from a model or the command line. Releases are marke
 and only the lab's own ledger accepts it.
 """
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from reticent import errors
 from reticent.budget import Budget, Persons
 from reticent.classifier import ContinualClassifier
 from reticent.directory import Directory
@@ -42,11 +44,13 @@ class LabLedger(Ledger):
 
     def spend(self, event: Event, *, task: str, private: bool, persons: Persons = Persons.ASSUMED) -> int:
         """Records a spend; one that a real ledger would refuse is not private."""
-        affordable = super()._affordable(event, task)
-        return super().spend(event, task=task, private=private and affordable, persons=persons)
+        with contextlib.suppress(errors.BudgetExceeded):
+            super()._refuse_unaffordable(event, task)
+            return super().spend(event, task=task, private=private, persons=persons)
+        return super().spend(event, task=task, private=False, persons=persons)
 
-    def _affordable(self, event: Event, task: str) -> bool:
-        return True
+    def _refuse_unaffordable(self, event: Event, task: str) -> None:
+        """Nothing is."""
 
 
 def experiment(

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from reticent import errors
 from reticent.budget import Adjacency, Budget
 from reticent.privacy import events, gaussian, pld, profiles, repeats, selection
-from reticent.privacy.accounting.costs import delta_at, gaussian_part, refuse_fewer_examples, repeat, within
+from reticent.privacy.accounting.costs import delta_at, in_stream, refuse_fewer_examples, within
+from reticent.privacy.accounting.gaussians import gaussian_part, gaussian_sigma, refuse_no_delta
 from reticent.privacy.events import Event
 
 # Part of delta that is kept for the exposure of new labels where the two add up; see `planning.joint_gaussian`.
@@ -31,13 +32,12 @@ def calibrate(make_event: Callable[[float], Event], budget: Budget, *, guess: fl
         >>> round(event.noise_multiplier, 3)
         3.731
     """
-    _refuse_no_delta(budget)
+    refuse_no_delta(budget)
 
     def gap(log_noise: float, resolution: float) -> float:
         event = make_event(math.exp(log_noise))
         refuse_fewer_examples(event, budget)
-        spent = repeat(event, budget.tasks_per_person)
-        reached = delta_at(spent, budget.epsilon, budget.adjacency, resolution)
+        reached = delta_at(in_stream(event, budget), budget.epsilon, budget.adjacency, resolution)
         # in terms of the mu of a Gaussian with the same delta, the gap is nearly linear in the log of the noise
         mu = gaussian.largest_mu(budget.epsilon, min(max(reached, 1e-300), 1 - 1e-9))
         return math.log(mu) - math.log(allowed) + (0.0 if reached <= budget.delta else 1e-12)
@@ -48,18 +48,6 @@ def calibrate(make_event: Callable[[float], Event], budget: Budget, *, guess: fl
     if not within(event, budget):
         raise AssertionError("Calibration overspent its budget. Please report this as a bug.")
     return event
-
-
-def gaussian_sigma(budget: Budget) -> float:
-    """Returns the noise on a sum of unit vectors that a task may publish under this budget.
-
-    >>> round(gaussian_sigma(Budget(epsilon=1.0, delta=1e-5)), 4)
-    3.7306
-    """
-    _refuse_no_delta(budget)
-    doubled = 2 if budget.adjacency is Adjacency.REPLACE_ONE else 1
-    sensitivity = doubled * budget.examples_per_person * math.sqrt(budget.tasks_per_person)
-    return sensitivity / gaussian.largest_mu(budget.epsilon, budget.delta) * (1 + 1e-12)
 
 
 def noise_multiplier(budget: Budget, *, rate: float, steps: int, examples_per_person: int = 1) -> float:
@@ -130,7 +118,7 @@ def training_beside(
         return events.DpSgd(noise_multiplier=noise, rate=rate, steps=steps, examples_per_person=examples_per_person)
 
     refuse_fewer_examples(make(1.0), budget)  # and a bad rate or step count, before the search
-    _refuse_no_delta(budget)
+    refuse_no_delta(budget)
     # central limit of subsampled Gaussians: mu^2 = steps rate^2 (e^(1/sigma^2) - 1)
     allowed = gaussian.largest_mu(budget.epsilon, budget.delta) ** 2 / budget.tasks_per_person
     left = allowed - gaussian_part(beside)[0]
@@ -153,11 +141,6 @@ def private_selection(run: Event, *, mean_runs: float, eta: float = 0.0) -> even
     """
     event = events.PrivateSelection(run=run, eta=eta, gamma=0.5)  # refuses a bad shape before the search
     return dataclasses.replace(event, gamma=repeats.gamma(event.eta, mean_runs))
-
-
-def _refuse_no_delta(budget: Budget) -> None:
-    if budget.delta == 0:
-        raise errors.InvalidValue("Expected delta > 0: Gaussian noise satisfies no budget with delta = 0.")
 
 
 def _near_root(gap: Callable[[float], float], x: float) -> float:

@@ -6,11 +6,10 @@ from typing import NamedTuple, TypeGuard
 
 from reticent import errors
 from reticent.budget import Adjacency, Budget
-from reticent.privacy import epoch_costs, events, pld, profiles, selection
+from reticent.privacy import epoch_costs, events, pld, profiles
+from reticent.privacy.accounting.gaussians import all_gaussian, score
 from reticent.privacy.events import Event
-
-# Events whose noise is one Gaussian: `gaussian_part` describes them by two numbers.
-GAUSSIANS = (events.Gaussian, events.JointGaussian, events.LabelCounts)
+from reticent.privacy.rounding import smallest_epsilon
 
 
 class Cost(NamedTuple):
@@ -63,7 +62,7 @@ def epsilon(event: Event, delta: float, *, adjacency: Adjacency = Adjacency.ADD_
     target = errors.real("delta", delta, above=0, below=1, at_least=True)
     if adjacency is Adjacency.ADD_OR_REMOVE_ONE:
         return profiles.of(event).epsilon(target)
-    return profiles.smallest_epsilon(lambda e: delta_at(event, e, adjacency, pld.FINE), target)
+    return smallest_epsilon(lambda e: delta_at(event, e, adjacency, pld.FINE), target)
 
 
 def repeat(event: Event, times: int) -> Event:
@@ -93,7 +92,19 @@ def within(event: Event, budget: Budget) -> bool:
     True
     """
     refuse_fewer_examples(event, budget)
-    return delta_at(repeat(event, budget.tasks_per_person), budget.epsilon, budget.adjacency, pld.FINE) <= budget.delta
+    return delta_at(in_stream(event, budget), budget.epsilon, budget.adjacency, pld.FINE) <= budget.delta
+
+
+def in_stream(event: Event, budget: Budget) -> Event:
+    """Returns what a person may lose in as many tasks like this one as the budget assumes, or scores where reserved.
+
+    >>> budget = Budget(epsilon=1.0, delta=1e-5, tasks_per_person=2, score_epsilon=0.5)
+    >>> type(in_stream(events.DpSgd(noise_multiplier=1.0, rate=0.01, steps=4), budget)).__name__
+    'Adaptive'
+    """
+    if budget.tasks_per_person > 1 and budget.score_epsilon is not None and not all_gaussian(event):
+        return events.Adaptive((event, score(budget, budget.score_epsilon)), budget.tasks_per_person)
+    return repeat(event, budget.tasks_per_person)
 
 
 def refuse_fewer_examples(event: Event, budget: Budget) -> None:
@@ -120,7 +131,7 @@ def delta_at(event: Event, epsilon: float, adjacency: Adjacency, resolution: flo
         return profiles.OneReplacedJoint(leaves[0]).delta(epsilon)
     replaced = profiles.replaced(event)
     bound = 1.0 if replaced is None else profiles.of(replaced, resolution).delta(epsilon)
-    if all(isinstance(leaf, (*GAUSSIANS, events.Exposure)) for leaf in leaves):
+    if replaced is not None and all_gaussian(event):
         return bound
     # one removal, then one addition: (epsilon/2, d) twice gives (epsilon, (1 + e^(epsilon/2)) d)
     return min(bound, (1 + math.exp(min(epsilon / 2, 700.0))) * profiles.of(event, resolution).delta(epsilon / 2))
@@ -128,16 +139,3 @@ def delta_at(event: Event, epsilon: float, adjacency: Adjacency, resolution: flo
 
 def _is_one_joint(leaves: list[Event]) -> TypeGuard[list[events.JointGaussian | events.LabelCounts]]:
     return len(leaves) == 1 and isinstance(leaves[0], events.JointGaussian | events.LabelCounts)
-
-
-def gaussian_part(task: Event) -> tuple[float, float]:
-    """Returns sum (m/sigma)^2 and the sum of exposures over the Gaussians and joint releases of a task."""
-    squares = chance = 0.0
-    for leaf in profiles.leaves(task):
-        if isinstance(leaf, GAUSSIANS):
-            squares += (leaf.examples_per_person / leaf.noise_multiplier) ** 2
-        if isinstance(leaf, events.JointGaussian | events.LabelCounts):
-            chance += selection.GaussianLaw(leaf).exposures(leaf.examples_per_person)[-1]
-        if isinstance(leaf, events.Exposure):
-            chance += leaf.chance
-    return squares, chance

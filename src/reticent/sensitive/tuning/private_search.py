@@ -75,8 +75,8 @@ def tune_privately(
     """Returns the learner with the settings of the best of a random number of private runs.
 
     Settings are drawn from a fixed distribution, log-uniform over the ranges of `tune`; each run trains on all the
-    sensitive examples and is scored on public ones. The persons in them pay once, under a separate task name: who is
-    learned from too is in two tasks, so `tasks_per_person` must be 2 or more, or the persons others.
+    sensitive examples and is scored on public ones. The persons in them pay once, under a separate task name, and
+    must be in no other task: what follows is chosen by the selection, so a budget for several tasks is refused.
 
     Guarantees (with the assumptions of the gate's budget):
       - The whole selection is spent before anything is drawn.         test_private_tuning_spends_before_it_draws
@@ -87,8 +87,7 @@ def tune_privately(
 
     Args:
         learner: What to tune. Its task size is a public guess of how many examples there are; see `rescaled`.
-        inputs: Sensitive features, or inputs for the encoder; of persons who are in no other task, where the gate's
-            budget says one task per person.
+        inputs: Sensitive features, or inputs for the encoder; of persons who are in no other task.
         labels: One label per example.
         policy: The public labels. Labels that must be released first are not covered.
         public_validation: Public inputs and labels to score runs on; never those of a task to come.
@@ -111,6 +110,11 @@ def tune_privately(
             "Expected public_validation of public examples, got the sensitive ones: scores on these are not paid for."
         )
     refuse_missing(labels)
+    if gate.budget.tasks_per_person > 1:
+        raise errors.InvalidValue(
+            "Expected tasks_per_person=1, and other persons to tune on than to learn from: which training follows is "
+            "chosen by the selection, and for a person in both there is no bound."
+        )
     event = private_selection(learner, budget, encoder=encoder, mean_runs=mean_runs, eta=eta)
     task = gate.admit(Task(inputs, labels, persons, name=name))
     with errors.silenced():
