@@ -5,6 +5,7 @@ import enum
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -201,7 +202,7 @@ def masked(cells: list[Any]) -> Any:
 
 CONTAINERS: dict[str, Callable[..., Columned]] = {
     "CSV": as_csv,
-    "CSV in quotes": lambda *given: as_csv(*given, quoting=csv.QUOTE_ALL),
+    "CSV in quotes": partial(as_csv, quoting=csv.QUOTE_ALL),
     "CSV shards of pandas": as_shards,
     "Parquet": as_parquet,
     "NPZ": as_npz,

@@ -43,7 +43,7 @@ def opened(values: Any) -> Any:
         raise errors.InvalidValue("Complex data not supported. Expected real numbers.")
     if isinstance(values, np.ma.MaskedArray) and values.ndim > 1 and values.dtype.kind in "biuf":
         kind = values.dtype if values.dtype.kind == "f" else np.float64  # of one type, whether or not a cell is hidden
-        values = values.astype(kind).filled(np.nan)
+        values = np.ma.filled(values.astype(kind), np.nan)
     return values  # a masked column has None in its list
 
 
