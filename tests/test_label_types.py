@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reticent as rt
+from reticent.lab import compare
 from reticent.labels import LabelSpace, canonical, is_number_or_its_text, spelled
 from tests.cli.command import BUDGET, EACH, reticent
 from tests.test_person_ids import CONTAINERS, features, learned
@@ -206,6 +207,8 @@ def test_hidden_cells_are_missing():
     for kind in (np.float32, np.int64):  # of one type, whether or not a cell is hidden
         whole = np.ma.array(X.astype(kind), mask=np.zeros(X.shape, bool))
         assert learned(policy, X=whole, y=Y) == learned(policy, X=X, y=Y)
+    compared = compare._prepared(x, None, {"cosine": rt.Cosine()}, 1)[0]["cosine"]
+    assert np.array_equal(np.isnan(compared), hidden)
     model = rt.ContinualClassifier(labels=policy, budget=rt.Budget(epsilon=8.0, delta=1e-5)).learn_task(X, Y)
     assert model.predict(x[4:8]).tolist() == [101, rt.UNKNOWN, 101, rt.UNKNOWN]
     assert model.score(X[:7], np.ma.array(Y[:7], mask=~kept[:7])) == pytest.approx(6 / 7)
