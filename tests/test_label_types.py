@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reticent as rt
-from reticent.labels import canonical, is_number_or_its_text, spelled
+from reticent.lab import compare
+from reticent.labels import LabelSpace, canonical, is_number_or_its_text, spelled
 from tests.cli.command import BUDGET, EACH, reticent
+from tests.test_person_ids import CONTAINERS, features, learned
 
 NUMBERS, ROWS = [101, 102, 103], 200
 X, Y = np.repeat(np.eye(3), ROWS, axis=0), np.repeat(NUMBERS, ROWS)
@@ -110,7 +112,7 @@ def test_a_number_and_its_text_are_one_label(label):
     assert spelled(label, {name, text}) == name
 
 
-@pytest.mark.parametrize("text", ["0101", "1_0", "٣", "1.0", "+1", " 1", "1e3", "0x1", "nan", "", "9" * 5000])
+@pytest.mark.parametrize("text", ["0101", "1_0", "٣", "1.00", "1.", "+1", " 1", "1e3", "0x1", "nan", "9" * 5000])
 def test_texts_that_no_number_prints_are_no_numbers(text):
     known = {101, 10, 3, 1, 1000}
     assert spelled(text, known) == text
@@ -120,3 +122,93 @@ def test_texts_that_no_number_prints_are_no_numbers(text):
 
 def test_names_of_labels_follow_the_same_rule():
     assert rt.ReleasedLabels(names={"101": "appendicitis"}).name(101) == "appendicitis"
+
+
+CELLS: dict[str, tuple[list[Any], list[list[Any]]]] = {  # and ways in which their labels may be known
+    "whole numbers": ([7, 8, 8, 7, 7, 8], [[7, 8], ["7", "8"]]),
+    "whole numbers, one missing": ([7, None, 8, 8, 7, 7], [[7, 8], ["7", "8"]]),
+    "floats": ([3.0, 0.5, 3.0, 0.5, 3.0, 3.0], [[3, 0.5], ["3", "0.5"], ["3.0", "0.5"]]),
+    "truths": ([True, False, False, True, True, False], [[True, False], ["True", "False"], ["1", "0"]]),
+    "texts, some empty": (["a", "", "b", None, " ", "a"], [["a", "b"]]),
+    "texts that mean missing elsewhere": (["NA", "None", "None", "NA", "nan", "nan"], [["NA", "None", "nan"]]),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("kind", CELLS)
+def test_a_table_has_the_same_labels_through_every_container(kind, container, tmp_path):
+    """True of Parquet was no True of CSV: all rows were dropped. An empty cell was a label in CSV alone."""
+    cells, spellings = CELLS[kind]
+    kept = [row for row, cell in enumerate(cells) if cell is not None and str(cell).strip()]
+    x, order = features(len(cells)), list(dict.fromkeys(cells[row] for row in kept))
+    for i, known in enumerate(spellings):
+        (folder := tmp_path / str(i)).mkdir()
+        policy = rt.PublicLabels(known)
+        expected = learned(policy, X=x[kept], y=[policy.labels[order.index(cells[row])] for row in kept])
+        assert learned(policy, **CONTAINERS[container](x, list(range(len(cells))), cells, folder)) == expected
+
+
+@pytest.mark.filterwarnings("ignore:X has")  # names of columns in one month, and none in the other
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("kind", ["whole numbers", "floats", "truths", "texts, some empty"])
+def test_a_label_that_was_released_is_not_released_again_in_another_spelling(kind, container, tmp_path):
+    """Four labels where there are two: True, False and their texts. The first release says how a label is spelled."""
+    cells = [*CELLS[kind][0]] * 40
+    x, ids = features(len(cells)), list(range(len(cells)))
+    given = CONTAINERS[container](x, ids, cells, tmp_path)
+    given.pop("engine", None)
+    here, there = {"X": x, "y": cells, "persons": ids}, {"y": None, "persons": None, **given}
+    counts = set()
+    for months in ([here, there], [there, here]):
+        if months[0] is there and "reader" in container:
+            continue  # read once
+        model = rt.ContinualClassifier(budget=rt.Budget(epsilon=8.0, delta=1e-5))
+        for number, month in enumerate(months):
+            model.learn_task(name=f"month {number}", **month)
+        counts.add(len(model.classes_))
+    assert counts == {2}
+
+
+def test_empty_labels_are_none():
+    assert [canonical(text) for text in ("", " ", "\t\u2003")] == [None] * 3
+    assert [spelled(text, {"", " "}) for text in ("", " ")] == [None] * 2
+    policy = rt.PublicLabels(["a", "rest"], remap=lambda label: "rest")
+    assert [policy.resolve(cell, {"a", "rest"}) for cell in ("", None, float("nan"), "z")] == [None] * 3 + ["rest"]
+    assert LabelSpace(("", 7)).labels == ("", 7)  # of an older model, which answers as it did
+
+
+FRAMES = [pd.DataFrame({"y": Y}), pl.DataFrame({"y": Y}), pa.table({"y": Y})]
+
+
+@pytest.mark.parametrize("y", [Y[:, None], *FRAMES, Y.astype("S"), Y.astype("M8[D]"), Y[:5]])
+def test_score_refuses_the_labels_that_learn_task_refuses(y):
+    """Labels as a column, and bytes, were never right: accuracy 0."""
+    model = rt.ContinualClassifier(labels=rt.PublicLabels(NUMBERS), budget=rt.Budget(epsilon=8.0, delta=1e-5))
+    model.learn_task(X, Y, name="march")
+    sentences = set()
+    for call in (lambda: model.score(X, y), lambda: model.learn_task(X, y, name="april")):
+        with pytest.raises(rt.ReticentError, match=r"Expected .*labels") as refusal:
+            call()
+        sentences.add(str(refusal.value))
+    assert len(sentences) == 1
+
+
+def test_hidden_cells_are_missing():
+    """-999 under a mask was a number: of features, of labels and of ids; where it is learned and where it is asked."""
+    hidden = np.zeros(X.shape, bool)
+    hidden[5], hidden[7, 1] = True, True
+    x = np.ma.array(np.where(hidden, -999, X), mask=hidden)
+    kept = np.array([row not in (5, 7) for row in range(len(X))])
+    policy = rt.PublicLabels(NUMBERS)
+    assert learned(policy, X=x, y=Y) == learned(policy, X=X[kept], y=Y[kept])
+    y = np.ma.array(np.where(kept, Y, 102), mask=~kept)
+    ids = np.ma.array(np.where(kept, np.arange(len(Y)), 0), mask=~kept)
+    assert learned(policy, X=X, y=y) == learned(policy, X=X, y=Y, persons=ids) == learned(policy, X=X[kept], y=Y[kept])
+    for kind in (np.float32, np.int64):  # of one type, whether or not a cell is hidden
+        whole = np.ma.array(X.astype(kind), mask=np.zeros(X.shape, bool))
+        assert learned(policy, X=whole, y=Y) == learned(policy, X=X, y=Y)
+    compared = compare._prepared(x, None, {"cosine": rt.Cosine()}, 1)[0]["cosine"]
+    assert np.array_equal(np.isnan(compared), hidden)
+    model = rt.ContinualClassifier(labels=policy, budget=rt.Budget(epsilon=8.0, delta=1e-5)).learn_task(X, Y)
+    assert model.predict(x[4:8]).tolist() == [101, rt.UNKNOWN, 101, rt.UNKNOWN]
+    assert model.score(X[:7], np.ma.array(Y[:7], mask=~kept[:7])) == pytest.approx(6 / 7)

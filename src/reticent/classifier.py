@@ -15,7 +15,7 @@ from reticent.budget import Budget
 from reticent.directory import Directory
 from reticent.labels import Label, LabelSpace, canonical, spelled
 from reticent.memory import Memory
-from reticent.numerics.containers import opened, plain
+from reticent.numerics.containers import opened
 from reticent.policies import Policy, PublicLabels, ReleasedLabels, refuse_numbers
 from reticent.privacy.statement import Statement
 from reticent.released.model import Encode, Model, Rule
@@ -227,8 +227,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Returns the accuracy. On private data this number is not private: publish it only for public test data."""
+        from reticent.sensitive.columns import column_of
+
         known, answers = self._model().labels, self.predict(X)
-        truth = map(plain, opened(y.to_pylist() if hasattr(y, "to_pylist") else y))  # cells of pyarrow are its own
+        truth = column_of("labels", y, answers)  # read as learn_task does
         right = np.array([canonical(a) == spelled(b, known) for a, b in zip(answers, truth, strict=True)], dtype=float)
         if not len(right):
             raise errors.InvalidValue("Expected at least one example to measure accuracy on.")

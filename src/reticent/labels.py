@@ -24,6 +24,7 @@ _CODES = re.compile(r" \([A-Z]\w\w-[A-Z]\w\w\)$")  # ICD-10-CM ends titles of bl
 _SURROGATES = re.compile("[\ud800-\udfff]")  # no UTF-8 file can hold them
 _MOST_BITS = 2_000  # of a number: fewer than 640 digits, which every Python can print
 _LONGEST_NUMBER = 640  # characters of one
+_TRUTHS = {"True": True, "False": False}
 _MOST_PARTS = 1_000  # of a tuple, at all levels: parts that are one object each time may be more than memory holds
 
 UNKNOWN: Final = "<unknown>"
@@ -35,11 +36,16 @@ def canonical(label: object, levels: int = 8) -> Label | None:
 
     Labels are strings that UTF-8 can hold, numbers short enough to print, and tuples of up to 1,000 of them, nested up
     to `levels` deep. Equal numbers become one object (1, 1.0 and True are 1): else the row that came first would decide
-    how a released label looks.
+    how a released label looks. An empty or blank text is none: an empty cell is missing in Parquet and a text in CSV.
 
-    >>> [canonical(label) for label in ("E10", True, 2.0, 0.5, None, float("nan"), ["list"])]
-    ['E10', 1, 2, 0.5, None, None, None]
+    >>> [canonical(label) for label in ("E10", True, 2.0, 0.5, None, float("nan"), "", ["list"])]
+    ['E10', 1, 2, 0.5, None, None, None, None]
     """
+    name = _canonical_or_none(label, levels)
+    return None if isinstance(name, str) and not name.strip() else name
+
+
+def _canonical_or_none(label: object, levels: int = 8) -> Label | None:
     try:
         return _canonical(label, levels)
     except Exception:  # of the code of an object that a private row holds
@@ -67,22 +73,21 @@ def _canonical(label: object, levels: int) -> Label | None:
 def spelled(label: object, known: Container[Label]) -> Label | None:
     """Returns a label as it is known: a number and its text are one label, whatever type a column has.
 
-    101 is "101" where that is known, and "101" is 101; True is 1, "1" or "True". A text that Python would not print for
-    a number is no number: "0101" is not 101. What is known as it is stays so; what is known in no spelling stays, too.
+    101 is "101" where that is known, and "101" is 101; so are 3.0 and "3.0", True and "True" (which is 1, too). A text
+    that Python would not print for a number is no number: "0101" is not 101. What is known as it is stays so, and what
+    is known in no spelling becomes known as `canonical` has it: True as 1, "True" as a text.
 
     Guarantees:
       - It depends on the label and on known ones alone, and never raises.      test_a_number_and_its_text_are_one_label
 
-    >>> [spelled(label, {"101", 7}) for label in (101, "7", "007", 8)]
-    ['101', 7, '007', 8]
+    >>> [spelled(label, {"101", 7, 1}) for label in (101, "7", "007", 8, "True")]
+    ['101', 7, '007', 8, 1]
     """
     name = canonical(label)
     if name is None or name in known:
         return name
-    truth = isinstance(label, bool | np.bool_)
-    return next(
-        (other for other in (*_other_spellings(name), *([str(label)] if truth else [])) if other in known), name
-    )
+    printed = [str(label)] if isinstance(label, bool | np.bool_ | float | np.floating) else []
+    return next((other for other in (*_other_spellings(name), *printed) if other in known), name)
 
 
 class Spellings(dict[object, "Label | None"]):
@@ -107,22 +112,23 @@ class Spellings(dict[object, "Label | None"]):
 
 def is_number_or_its_text(label: Label) -> bool:
     """Returns whether a cell of a column of numbers or truth values could be this label."""
-    return not isinstance(label, str) or label in ("True", "False") or bool(_other_spellings(label))
+    return not isinstance(label, str) or bool(_other_spellings(label))
 
 
 def _other_spellings(name: Label) -> list[Label]:
-    """Returns the text of a number, or the number that a text is; of anything else nothing."""
+    """Returns the text of a number, or the number that a text is printed for and its text; of anything else nothing."""
     if isinstance(name, int | float):
         return [str(name)]
     if not isinstance(name, str) or len(name) > _LONGEST_NUMBER:
         return []
-    for number in (int, float):
+    for read in (int, float, _TRUTHS.__getitem__):
         try:
-            read = canonical(number(name))
-        except ValueError:
+            value: object = read(name)
+        except (ValueError, KeyError):
             continue
-        if read is not None and str(read) == name:
-            return [read]
+        number = canonical(value)
+        if number is not None and str(value) == name:
+            return [number, str(number)]
     return []
 
 
@@ -233,7 +239,7 @@ def _are_labels(labels: tuple[Label, ...]) -> bool:
     """Returns whether all may be released; millions of plain texts are looked at without calling Python for each."""
     if set(map(type, labels)) == {str} and all(map(str.isascii, labels)):  # type: ignore[arg-type]
         return True
-    return all(canonical(label) is not None for label in labels)
+    return all(_canonical_or_none(label) is not None for label in labels)  # older models have empty ones
 
 
 def _are_distinct(labels: tuple[Label, ...]) -> bool:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+import reticent as rt
 from reticent import encoders
 from tests.cli.command import BUDGET, EACH, NUMBERS, refused, reticent, write_csv
 
@@ -257,3 +259,22 @@ def test_noisy_accuracy_says_no_more_than_was_paid_for(evaluating, tmp_path):
     done = reticent(*evaluating, EACH, "--epsilon", 0.3, "--json")
     assert set(json.loads(done.stdout)) == {"accuracy", "public", "epsilon"}
     assert not (tmp_path / "labels.csv").exists()
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet"])
+def test_an_infinite_label_is_written_as_its_text(tmp_path, ending):
+    """It was an empty cell, as a missing score is."""
+    model = rt.ContinualClassifier(
+        labels=rt.PublicLabels([float("inf"), 1]), budget=rt.Budget(epsilon=8.0, delta=1e-5), path=tmp_path / "model"
+    )
+    x = np.repeat(np.eye(3)[:2], 200, axis=0)
+    model.learn_task(x, np.repeat([np.inf, 1.0], 200), name="march", each_row_is_a_person=True)
+    (tmp_path / "new.csv").write_text("a,b,c,code\n5,0,0,inf\n0,5,0,1\n")
+    given = [tmp_path / "new.csv", "--model", tmp_path / "model", *NUMBERS]
+    out, by_label = tmp_path / f"out.{ending}", tmp_path / f"by.{ending}"
+    assert reticent("predict", *given, "--top", "2", "-o", out).returncode == 0
+    assert reticent("evaluate", *given, "--label", "code", "--public", "--by-label", by_label).returncode == 0
+    shown = reticent("predict", *given, "--json").stdout
+    assert json.loads(shown)["labels"] == [["inf"], [1]]
+    texts = [pq.read_table(path).to_pylist() if ending == "parquet" else path.read_text() for path in (out, by_label)]
+    assert all(str(text).count("inf") == times for text, times in zip(texts, (2, 1), strict=True))

@@ -221,7 +221,8 @@ def test_init_learn_predict_evaluate(started):
     assert " ".join(done.stdout.split()) == (
         "Learned april. 3 label(s) known. "
         "One person has lost at most epsilon 1.0000 of 1 at delta 1e-05 (add-or-remove-one), "
-        "if each row is another person (in the tasks without person ids) and nobody is in two tasks."
+        "if each row is another person (in the tasks without person ids), "
+        "each person has one id, and no two share one, and nobody is in two tasks."
     )
     out = started / "out.csv"
     test = write_csv(started / "test.csv", ["E10", "E11", "G35"], each=20, seed=2)

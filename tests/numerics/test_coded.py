@@ -82,19 +82,22 @@ def test_arrays_need_no_pyarrow(monkeypatch, far):
 @pytest.mark.parametrize(
     ("cells", "usual"),
     [
-        (["a", "b c", "~", "0"], True),
-        (["a", ""], False),
-        ([""], False),
-        (["a", " b"], False),
-        (["a", "\tb"], False),
-        (["a", "\x1cb"], False),
-        (["a", "b\x7f"], False),
-        (["a", "ä"], False),
-        ([1, -(1 << 63), 0], True),
+        (["a", "b c", "~", "0", "10.1", "a.0b", "Nan"], str),
+        (["a", ""], None),
+        ([""], None),
+        (["a", " b"], None),
+        (["a", "b "], None),
+        (["a", "\tb"], None),
+        (["a", "\x1cb"], None),
+        (["a", "b\x7f"], None),
+        (["a", "ä"], None),
+        (["a", "NA"], None),
+        (["7", "8.00"], None),
+        ([1, -(1 << 63), 0], int),
     ],
 )
 def test_usual_entries_are_told_from_others(cells, usual):
-    """Blank ids are nobody's, and what is not ASCII may be no text at all: those are looked at one by one."""
+    """Ids that are missing or written in another way than their canonical text are looked at one by one."""
     many = cells * (1 + (coded._MANY // len(cells)))
     column = Coded.of(many)
     assert isinstance(column.entries, Entries)

@@ -68,10 +68,10 @@ def test_plan_and_ledger_quote_the_same_noise():
 def test_every_loss_is_printed_with_what_it_assumes():
     """300 rows of one patient were "one person has lost at most epsilon 1"."""
     ids, stated, assumed = Persons.BY_IDS, Persons.STATED, Persons.ASSUMED
-    each = "each row is another person"
+    each, one = "each row is another person", "each person has one id, and no two share one"
     cases = [
-        ((ids,), (1, 1), "each person has one id and nobody is in two tasks"),
-        ((ids, stated), (1, 1), f"{each} (in the tasks without person ids) and nobody is in two tasks"),
+        ((ids,), (1, 1), f"{one}, and nobody is in two tasks"),
+        ((ids, stated), (1, 1), f"{each} (in the tasks without person ids), {one}, and nobody is in two tasks"),
         ((stated, assumed), (1, 1), f"{each} and nobody is in two tasks"),
         ((assumed,), (12, 3), "nobody has more than 3 rows in a task and nobody is in more than 12 tasks"),
     ]

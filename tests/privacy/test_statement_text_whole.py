@@ -46,7 +46,8 @@ Budget      epsilon 1, delta 1e-05, add-or-remove-one: what one person may lose
             over the whole stream. A spend beyond it is refused.
 Spent now   epsilon 0.8641 at delta 1e-05 (add-or-remove-one); 1.8569 (tight)
             for replace-one;
-            if each person has one id and nobody is in two tasks
+            if each person has one id, and no two share one, and nobody is in
+            two tasks
 At most     epsilon 1 at delta 1e-05, however many tasks follow, under the same
             condition
 If a person were in n such tasks:

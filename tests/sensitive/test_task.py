@@ -2,10 +2,8 @@ import copy
 import dataclasses
 import pickle
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from decimal import Decimal
+from datetime import date
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -16,7 +14,6 @@ import pytest
 import reticent as rt
 from reticent import encoders, errors
 from reticent.sensitive.engines import Local
-from reticent.sensitive.persons import first_of_each
 from reticent.sensitive.task import Task
 
 
@@ -60,90 +57,12 @@ def test_capping_one_person_does_not_depend_on_others():
     assert alone == [label for label in among if label in {"a", "b", "c"}] == ["a", "b"]
 
 
-def test_missing_ids_of_all_types_are_left_out():
-    """Missing ids are all different to a dict (NaN) or all the same (None): neither bounds a person."""
-    persons = [float("nan"), float("nan"), None, np.float32("nan"), 1, 1.0, np.int64(1), "x"]
-    assert Task(["t"] * 8, list("abcdefgh"), persons)._capped(2).labels == ["e", "f", "h"]
-
-
-@pytest.mark.parametrize(
-    "persons",
-    [
-        ["", " ", "p7"],
-        [None, float("nan"), "p7"],
-        [pd.NA, pd.NaT, pd.Timestamp("2020-01-01")],
-        np.array(["NaT", "NaT", "2020-01-01"], dtype="datetime64[ns]"),
-        pd.array([None, None, 7], dtype="Int64"),
-        pd.array([None, None, "p7"], dtype="string"),
-        [Decimal("NaN"), Decimal("sNaN"), Decimal(7)],
-        [object(), {"a": 1}, UUID(int=7)],
-    ],
-    ids=["blank", "none", "pandas", "numpy", "Int64", "string", "decimal", "objects"],
-)
-def test_examples_with_a_missing_id_are_left_out(persons):
-    """If they were one person's, adding one example could push another one out."""
-    assert Task(["t"] * 3, list("abc"), persons)._capped(1).labels == ["c"]
-
-
-def test_ids_of_any_usual_type_tell_persons_apart():
-    days = [date(2020, 1, 1), date(2020, 1, 2), date(2020, 1, 1)]
-    for persons in (days, [b"x", b"y", b"x"], [UUID(int=1), UUID(int=2), UUID(int=1)], [(1, "a"), (1, "b"), (1, "a")]):
-        assert Task(["t"] * 3, list("abc"), persons)._capped(1).labels == ["a", "b"]
-
-
 @pytest.mark.parametrize(
     ("labels", "persons"), [(["a"], None), (np.zeros((2, 2)), None), (["a", "b"], [1]), (["a", "b"], np.zeros((2, 1)))]
 )
 def test_tasks_are_refused_by_metadata(labels, persons):
     with pytest.raises(errors.InvalidValue, match="Expected"):
         Task(np.zeros((2, 3)), labels, persons)
-
-
-# --- one person, one id
-
-
-NOON = datetime(2020, 1, 1, 12, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    "persons",
-    [
-        [1, 1.0, True, Decimal(1), Decimal("1.00"), np.int64(1)],
-        [Decimal("0.5"), 0.5, Decimal("0.50")],
-        [Decimal("0.1"), Decimal("0.10"), Decimal("1e-1")],
-        [Decimal("1e5000"), Decimal("10e4999")],
-        [Decimal("1" * 400 + ".5"), Decimal("1" * 400 + ".50")],
-        [NOON, NOON.astimezone(timezone(timedelta(hours=3))), pd.Timestamp(NOON)],
-        [datetime(2020, 1, 1), pd.Timestamp("2020-01-01")],
-        [b"x", np.bytes_(b"x")],
-        [date(2020, 1, 1), np.datetime64("2020-01-01"), np.datetime64("2020"), np.datetime64("2020-01-01", "ns")],
-        [datetime(1969, 12, 31, 23, 59, 59, 5), np.datetime64("1969-12-31T23:59:59.000005", "ns")],
-        [pd.Timestamp(5), np.datetime64(5, "ns"), np.datetime64(5000, "ps")],
-    ],
-)
-def test_equal_ids_are_one_person(persons):
-    assert len(Task(["t"] * len(persons), ["a"] * len(persons), persons)._capped(1).labels) == 1
-
-
-class NoZone(tzinfo):
-    """Its methods raise NotImplementedError."""
-
-
-def test_an_id_that_cannot_be_read_is_missing():
-    """Where a row holds an object of a program, that one row must not end the learning."""
-    without_unit = np.array([5]).view("M8")[0]
-    in_no_zone = datetime(2020, 1, 1, tzinfo=NoZone())  # type: ignore[abstract]
-    persons = [in_no_zone, "x", without_unit, "y"]
-    assert first_of_each(persons, 1) == [1, 3]
-
-
-def test_ids_that_look_alike_are_several_persons():
-    """If they were one person's, adding one example could push another one out."""
-    naive = NOON.replace(tzinfo=None)
-    day = date(2020, 1, 1)
-    persons: list[Any] = [naive, NOON, day, day.isoformat(), ("date", day.isoformat()), np.datetime64(5, "ns"), 5]
-    persons += [np.datetime64(6, "ns"), np.datetime64(6, "us"), "1", 1, b"1", Decimal("0.1"), 0.1, "x", b"x"]
-    assert len(Task(["t"] * len(persons), ["a"] * len(persons), persons)._capped(1).labels) == len(persons)
 
 
 # --- columns of any library

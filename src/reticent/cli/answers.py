@@ -115,7 +115,8 @@ def predict(
             more = {"score": found.scores} if top_k is not None else {}
             more |= {"probability": found.chances.round(6)} if proba else {}
             if as_json:
-                facts.setdefault("labels", []).extend(released.names(found.rows).tolist())
+                named = released.names(found.rows).tolist()
+                facts.setdefault("labels", []).extend([row_files.infinite(label) for label in row] for row in named)
                 for name, values in more.items():
                     shown = [[row_files.finite(value) for value in row] for row in values.tolist()]
                     facts.setdefault(_PLURAL[name], []).extend(shown)

@@ -15,6 +15,7 @@ from reticent.gate.noise import NoiseSource
 from reticent.lab.data.streams import Stream
 from reticent.lab.evaluation import AccuracyMatrix
 from reticent.labels import in_public_order
+from reticent.numerics.containers import opened
 from reticent.numerics.rows import take
 from reticent.policies import Policy, PublicLabels
 from reticent.released.model import Encode
@@ -123,7 +124,7 @@ def _prepared(
         learners = {"cosine": Cosine(), "peft": PeftEnsemble(task_size=size)}
     through = {n: encoder is not None and _goes_through(learner, encoder) for n, learner in learners.items()}
     raw = list(inputs)
-    encoded = None if all(through.values()) else np.asarray(inputs if encoder is None else encoder(raw))
+    encoded = None if all(through.values()) else np.asarray(opened(inputs) if encoder is None else encoder(raw))
     return {name: raw if through[name] else encoded for name in learners}, learners
 
 

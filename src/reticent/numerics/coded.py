@@ -18,6 +18,8 @@ _PLAIN = frozenset({str, int, float, bool, bytes, date, UUID})
 _NEVER_NAN = _PLAIN - {float}
 _LARGEST = (1 << 63) - 1
 _DELETE = 0x7F  # the last character of ASCII, and no visible one
+MISSING = frozenset({"", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NaT", "NULL", "null", "None"})
+"""Texts that programs write where a number or an id is missing. Labels may be any but the empty one."""
 _MANY = 1 << 16  # cells from which on pyarrow, where it is installed, is worth its call: three times as fast
 
 
@@ -29,11 +31,11 @@ class Entries(Sequence[object]):
     Args:
         size: How many there are.
         make: Returns them as Python objects.
-        usual: Whether no two of them are equal, and all are whole numbers, or all texts of ASCII that begin with a
-            visible character.
+        usual: int where no two of them are equal and all are whole numbers; str where all are texts that are ids as
+            they stand: of ASCII, without whitespace around them, none `MISSING` and none that ends as 7.0 does.
     """
 
-    def __init__(self, size: int, make: Callable[[], list[object]], *, usual: bool = False) -> None:
+    def __init__(self, size: int, make: Callable[[], list[object]], *, usual: type | None = None) -> None:
         self._size, self._make, self.usual = size, make, usual
         self._made: list[object] | None = None
 
@@ -181,20 +183,26 @@ def _by_pyarrow(column: list[Any], kind: type) -> Coded | None:
     except (ImportError, KeyError, ValueError, OverflowError):  # half a character, a number of more than 64 bits
         return None
     codes, found = coded.indices.to_numpy().astype(np.int64), coded.dictionary
-    entries = Entries(
-        len(found), lambda: found.to_numpy(zero_copy_only=False).tolist(), usual=kind is int or _are_usual(found)
-    )
-    return Coded(codes, entries)
+    usual = kind if kind is int or _are_usual(found) else None
+    return Coded(codes, Entries(len(found), lambda: found.to_numpy(zero_copy_only=False).tolist(), usual=usual))
 
 
 def _are_usual(texts: Any) -> bool:
-    """Returns whether texts of pyarrow, at least one of them, are of ASCII and begin with a visible character."""
+    """Returns whether distinct texts of pyarrow, at least one of them, are ids as they stand."""
+    import pyarrow
+    from pyarrow import compute
+
     _, offsets, content = texts.buffers()
     at, letters = np.frombuffer(offsets, np.int64, len(texts) + 1), np.frombuffer(content or b"", np.uint8)
     if not (np.diff(at) > 0).all():
         return False
-    first = letters[at[:-1]]
-    return bool(letters[: at[-1]].max() < _DELETE and first.min() > ord(" "))
+    letters = letters[: at[-1]]
+    if letters.max() >= _DELETE or min(letters[at[:-1]].min(), letters[at[1:] - 1].min()) <= ord(" "):
+        return False
+    zeros = ((letters[:-1] == ord(".")) & (letters[1:] == ord("0"))).any()  # in few columns
+    if zeros and compute.any(compute.match_substring_regex(texts, r"\.0+$")).as_py():
+        return False
+    return not compute.any(compute.is_in(texts, pyarrow.array(MISSING, texts.type))).as_py()
 
 
 def _of_whole_numbers(column: npt.NDArray[Any]) -> Coded | None:
@@ -209,7 +217,7 @@ def _of_whole_numbers(column: npt.NDArray[Any]) -> Coded | None:
         codes, found = (np.cumsum(there) - 1)[shifted], np.flatnonzero(there) + least
     else:
         found, codes = _hashed(numbers) or np.unique(numbers, return_inverse=True)
-    return Coded(codes, Entries(len(found), found.tolist, usual=True))
+    return Coded(codes, Entries(len(found), found.tolist, usual=int))
 
 
 def _of_texts(column: npt.NDArray[Any]) -> Coded | None:

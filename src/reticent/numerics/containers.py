@@ -24,6 +24,7 @@ def opened(values: Any) -> Any:
       - A container that cannot be used is refused with a sentence.           test_containers_are_refused_by_type
       - A conversion that fails tells nothing about rows or their number.     test_failing_conversions_tell_nothing
       - A sparse matrix, a tensor and an array of the same numbers are the same.   test_containers_hold_the_same_numbers
+      - A hidden cell of a masked array is missing, wherever it is.                test_hidden_cells_are_missing
 
     Example:
         >>> from scipy.sparse import csr_array
@@ -40,7 +41,10 @@ def opened(values: Any) -> Any:
         values = _converted(np.asarray, values)
     if isinstance(values, np.ndarray) and values.ndim > 1 and values.dtype.kind == "c":
         raise errors.InvalidValue("Complex data not supported. Expected real numbers.")
-    return values
+    if isinstance(values, np.ma.MaskedArray) and values.ndim > 1 and values.dtype.kind in "biuf":
+        kind = values.dtype if values.dtype.kind == "f" else np.float64  # of one type, whether or not a cell is hidden
+        values = np.ma.filled(values.astype(kind), np.nan)
+    return values  # a masked column has None in its list
 
 
 def plain(cell: object) -> object:

@@ -17,6 +17,7 @@ from reticent.privacy.rounding import rounded_up
 FORMAT, VERSION = "reticent privacy statement", 2  # of the JSON
 ORDERS_SHOWN = (1, 3, 12)
 NOT_PRIVATE = "NOT PRIVATE: noise was drawn from a seeded source, or something was published without privacy."
+ONE_ID = "each person has one id, and no two share one"
 UNCOVERED = "tuning not covered"  # how an act begins that the guarantee does not hold for
 
 
@@ -131,9 +132,9 @@ class Statement:
         rows, n = budget.examples_per_person, budget.tasks_per_person
         within = "each row is another person" if rows == 1 else f"nobody has more than {rows:,} rows in a task"
         if known == {Persons.BY_IDS}:
-            within = "each person has one id"
+            within = f"{ONE_ID},"
         elif Persons.BY_IDS in known:
-            within += " (in the tasks without person ids)"
+            within += f" (in the tasks without person ids), {ONE_ID},"
         return f"{within} and nobody is in {'two' if n == 1 else f'more than {n:,}'} tasks"
 
     def spent(self) -> dict[str, Any]:

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent.numerics.coded import Coded
+from reticent.numerics.coded import MISSING, Coded
 from reticent.readers.csv_cells import Layout, Rows, number
 from reticent.readers.csv_lines import MARK
 from reticent.readers.limits import LONGEST_LINE
 
-_MISSING = ["", "NA", "NaN", "nan", "N/A", "NULL", "null", "None"]  # of which Python, too, makes NaN
 _SPECIAL = (b'"', b"\0", MARK)  # a mark at its start would be taken for that of a file
 
 
@@ -76,7 +75,7 @@ def _parsed(lines: bytes, layout: Layout, number: Any) -> Any:
         convert_options=reader.ConvertOptions(
             column_types=kinds,
             include_columns=list(kinds),
-            null_values=_MISSING,
+            null_values=list(MISSING),  # of which Python, too, makes NaN
             strings_can_be_null=False,
             check_utf8=False,
         ),

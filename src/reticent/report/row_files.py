@@ -88,7 +88,7 @@ def write_batches(path: Path, tables: Iterable[Table], *, texts: Collection[str]
             sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="")
         with _csv(sys.stdout, safe) as write:
             for table in tables:
-                write(table)
+                write(_with_texts(table, texts))
         return
     ending = path.suffix.lower()
     try:
@@ -101,7 +101,7 @@ def write_batches(path: Path, tables: Iterable[Table], *, texts: Collection[str]
                 file = stack.enter_context(open(draft, "w", newline="", encoding="utf-8", errors="surrogateescape"))
                 write = stack.enter_context(_WRITERS[ending](file, safe))
             for table in tables:
-                write(table)
+                write(_with_texts(table, texts))
     except OSError as error:
         raise errors.InvalidValue(f"Cannot write {path}: {error.strerror}.") from error
 
@@ -130,6 +130,24 @@ def finite(cell: object) -> object:
     (0.5, None, 'E10')
     """
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def _with_texts(table: Table, texts: Collection[str]) -> Table:
+    """Returns a table whose columns of texts spell infinite numbers, which are labels there and no missing scores."""
+    return {name: _spelled(column) if name in texts else column for name, column in table.items()}
+
+
+def _spelled(column: Column) -> Column:
+    return column.mapped(infinite) if isinstance(column, Coded) else list(map(infinite, column))
+
+
+def infinite(cell: object) -> object:
+    """Returns the text of an infinite number, and any other cell as it is.
+
+    >>> infinite(float("inf")), infinite(0.5)
+    ('inf', 0.5)
+    """
+    return str(cell) if isinstance(cell, float) and math.isinf(cell) else cell
 
 
 def without_formula(cell: object) -> object:

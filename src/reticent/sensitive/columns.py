@@ -51,8 +51,9 @@ def column_of(name: str, values: Any, inputs: Inputs) -> Coded:
         inputs: The inputs that it belongs to.
     """
     values = opened(values)
-    if isinstance(values, np.ndarray) and values.ndim != 1:
-        raise errors.InvalidValue(f"Expected {name} with one dimension, got {values.ndim}.")
+    dimensions = 2 if hasattr(type(values), "columns") else getattr(values, "ndim", 1)  # of frames and tables
+    if dimensions != 1:
+        raise errors.InvalidValue(f"Expected {name} with one dimension, got {dimensions}.")
     kind = getattr(values, "dtype", getattr(values, "type", None))
     if any(map(_UNUSABLE_AS[name], _inner(kind))):
         raise errors.InvalidValue(f"Expected {name} of another type than {str(kind)[:60]}: texts or numbers.")

@@ -1,38 +1,31 @@
-"""Whose example it is: equal ids are one person, and what one person contributes is bounded."""
+"""Whose example it is: what one person contributes is bounded, by the canonical text of ids (`person_ids`)."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from decimal import Decimal
-from fractions import Fraction
 from functools import partial
 from typing import cast
-from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.labels import canonical
 from reticent.numerics.coded import Coded, Entries
+from reticent.person_ids import person_ids
 
 Ids = Iterable[Coded]
 Mask = npt.NDArray[np.bool_]
 
 MOST_PERSONS = 1 << 21
 """How many persons are told apart in one pass over a source that can be read again: about 300 MB."""
-_SECONDS = {"W": 604_800, "D": 86_400, "h": 3_600, "m": 60, "s": 1}
-_DIGITS = {"ms": 3, "us": 6, "ns": 9, "ps": 12, "fs": 15, "as": 18}
+_LARGE = 1 << 64
 _MOST_PASSES = 1 << 12  # persons that are still too many have hashes in common
-_LARGE = 1 << 63
-_POWER = 300  # of ten: beyond it numbers are compared by their digits
 
 
 def first_of_each(persons: Sequence[object], examples_per_person: int) -> list[int]:
     """Returns the rows of at most this many examples of each person: the first ones, in the order of the data.
 
-    The choice depends on a person's own rows alone; an example whose id is missing (None, NaN) is left out.
+    The choice depends on a person's own rows alone; an example whose id is missing is left out.
 
     >>> first_of_each(["x", "y", "x", None], 1)
     [0, 1]
@@ -50,13 +43,14 @@ class Counters:
 
     Args:
         examples_per_person: How many of each person count.
-        of: Which persons are looked at, by their key; all by default. Rows of others do not count.
+        of: Which persons are looked at, by their id; all by default. Rows of others do not count.
     """
 
     def __init__(self, examples_per_person: int, of: Callable[[object], bool] | None = None) -> None:
         self._most, self._of = examples_per_person, of
         self._places: dict[object, int] = {}
         self._first: Sequence[object] = ()  # persons in their places, while there was one batch
+        self._whole = False  # whether all of them were whole numbers
         self._seen = np.zeros(0, np.int64)
 
     def __repr__(self) -> str:
@@ -78,15 +72,27 @@ class Counters:
 
     def _places_of(self, entries: Sequence[object]) -> npt.NDArray[np.int64]:
         """Returns the place of each person; those of the first batch are looked up only where another one follows."""
-        keys = entries if _are_keys(entries) else list(map(_key, entries))
-        alone = self._of is None and keys is entries and not len(self)
-        # columns that were joined have an entry for each of them
-        if alone and (_are_usual(entries) or len(set(keys)) == len(keys)):
-            self._first = entries
-            return np.arange(len(entries))
+        keys, alone = self._keys(entries), self._of is None and not len(self)
+        usual = isinstance(entries, Entries) and entries.usual is not None
+        # columns that were joined have an entry for each of them, and one person may be written in several ways
+        if alone and (usual or (None not in (distinct := set(keys)) and len(distinct) == len(keys))):
+            self._first = keys
+            return np.arange(len(keys))
         if self._first:
             self._places, self._first = dict(zip(self._first, range(len(self._first)), strict=True)), ()
         return np.fromiter(map(self._place, keys), np.int64, len(keys))
+
+    def _keys(self, entries: Sequence[object]) -> Sequence[object]:
+        """Returns canonical ids; whole numbers stay numbers, whose texts are as distinct, until other ids come."""
+        usual = entries.usual if isinstance(entries, Entries) else None
+        if self._of is None and (self._whole or not len(self)) and (usual is int or _are_whole(entries, usual)):
+            self._whole = True
+            return entries
+        if self._whole:
+            texts = person_ids([*self._first, *self._places])
+            self._places, self._first = dict(zip(texts, range(len(texts)), strict=True)), ()
+            self._whole = False
+        return entries if usual is str else person_ids(entries)
 
     def _place(self, key: object) -> int:
         if key is None or not (self._of is None or self._of(key)):  # whose it is must be known to bound it
@@ -188,90 +194,9 @@ class Marks:
         return np.flatnonzero(self.mask(start, stop))
 
 
-def _are_usual(entries: Sequence[object]) -> bool:
-    return isinstance(entries, Entries) and entries.usual
-
-
-def _are_keys(entries: Sequence[object]) -> bool:
-    """Returns whether distinct entries are distinct persons as they are: all of them usual texts, or small numbers."""
-    if _are_usual(entries):
-        return True
-    kinds = set(map(type, entries))
-    if kinds == {str}:
-        texts = cast(Sequence[str], entries)
-        return all(map(str.isascii, texts)) and all(map(str.strip, texts))
-    if kinds == {int}:
-        numbers = cast(Sequence[int], entries)
-        return min(numbers) > -_LARGE and max(numbers) < _LARGE
-    return False
-
-
-def _key(value: object) -> object:
-    """Returns what tells persons apart, or None where the id is missing: persons without one must not share theirs.
-
-    Equal ids are one person's, however they are written: 7, Decimal("7.0"), one instant in two time zones. An id that
-    fails when it is read is missing: one row must not end the learning of others.
-    """
-    try:
-        key = _written(value)
-        hash(key)
-    except Exception:  # of the code of an object that a private row holds
-        return None
-    return key
-
-
-def _written(value: object) -> object:
-    if isinstance(value, np.datetime64):
-        return _numpy_instant(value)
-    name = canonical(value)
-    if name is not None:
-        return None if isinstance(name, str) and not name.strip() else name
-    if isinstance(value, Decimal):
-        return _decimal(value)
-    if isinstance(value, bytes):
-        return bytes, bytes(value)
-    if isinstance(value, UUID):
-        return UUID, str(value)
-    return _instant(value) if isinstance(value, date) and str(value) != "NaT" else None
-
-
-def _decimal(value: Decimal) -> object:
-    """An equal number where there is one that is a label too; else its digits."""
-    if not value.is_finite():
-        return None
-    sign, digits, exponent = value.as_tuple()
-    text = "".join(map(str, digits)).lstrip("0")
-    kept = text.rstrip("0")
-    power = int(exponent) + len(text) - len(kept) if kept else 0
-    if power > -_POWER and value.adjusted() < _POWER:
-        equal = Fraction(value)
-        number = equal.numerator if equal.denominator == 1 else float(equal)
-        if number == equal and canonical(number) is not None:
-            return canonical(number)
-    return Decimal, sign, kept, power
-
-
-def _instant(value: date) -> object:
-    """Seconds since 1970 and what is left of one, in time zones or without; a day is its midnight."""
-    if not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day)
-    zone = None if value.tzinfo is None else UTC
-    try:
-        since = value - datetime(1970, 1, 1, tzinfo=zone)
-    except (OverflowError, ValueError):  # beyond what can be counted from there
-        return datetime, zone is not None, value.isoformat()
-    parts = since.microseconds * 10**12 + getattr(value, "nanosecond", 0) * 10**9
-    return datetime, zone is not None, since.days * 86_400 + since.seconds, parts
-
-
-def _numpy_instant(value: np.datetime64) -> object:
-    if np.isnat(value):
-        return None
-    unit, step = np.datetime_data(value.dtype)
-    if unit in ("Y", "M"):
-        value, unit, step = value.astype("datetime64[D]"), "D", 1
-    count = int(value.astype(np.int64)) * step
-    if unit in _SECONDS:
-        return datetime, False, count * _SECONDS[unit], 0
-    seconds, parts = divmod(count, 10 ** _DIGITS[unit])
-    return datetime, False, seconds, parts * 10 ** (18 - _DIGITS[unit])
+def _are_whole(entries: Sequence[object], usual: type | None) -> bool:
+    """Returns whether entries are whole numbers that can be printed; texts that were not made yet are not looked at."""
+    if usual is not None or set(map(type, entries)) != {int}:
+        return False
+    numbers = cast(Sequence[int], entries)
+    return min(numbers) > -_LARGE and max(numbers) < _LARGE

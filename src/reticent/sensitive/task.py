@@ -238,8 +238,8 @@ class Task:
     def _capped(self, examples_per_person: int) -> "Task":
         """Returns a task that can be read: at most this many examples of each person, the first in the data's order.
 
-        The choice depends on a person's own rows alone; an example whose id is missing (None, NaN) is left out. Without
-        person ids every example is taken to be of another person.
+        The choice depends on a person's own rows alone; an example whose id is missing is left out (`person_id`).
+        Without person ids every example is taken to be of another person.
         """
         if not self._unbounded:
             return self
