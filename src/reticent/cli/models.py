@@ -30,6 +30,7 @@ from reticent.cli.options import (
     Text,
     starting_with,
 )
+from reticent.numerics.shared_memory import share_a_file
 
 
 def _encoders() -> list[str]:
@@ -172,6 +173,8 @@ def learn(
     from reticent.policies import PublicLabels
 
     task, cluster = task_name(source, name), cluster_of(engine, address)
+    if labels is not None and share_a_file(labels, source):
+        raise errors.InvalidValue("Expected --labels FILE with labels that were chosen in public, got the examples.")
     part = None if labels is None else PublicLabels.from_file(labels).labels
     classifier = loaded(model, encoder, learner, vault, device=device, batch_size=batch_size, bf16=bf16)
     classifier.engine = cluster
