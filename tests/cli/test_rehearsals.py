@@ -80,7 +80,7 @@ def test_private_tuning_is_paid_for_in_the_ledger(private, tmp_path):
     done = reticent(*private, "--validation", tmp_path / "public.csv", "--person", "who")
     assert done.returncode == 0, done.stderr
     first, *_, last = done.stdout.splitlines()
-    assert first.startswith("One person has lost at most epsilon 1.0000 of 1 at delta 1e-05")
+    assert first.startswith("Epsilon 1.0000 of 1 used at delta 1e-05")
     assert last == f"Wrote {tmp_path / 'learner.json'}: tuned by private selection, paid for as 'tuning'."
     assert [row["task"] for row in rows(tmp_path / "model")] == ["tuning"]
     again = reticent(*private, "--validation", tmp_path / "public.csv", "--person", "who")

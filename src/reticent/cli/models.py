@@ -187,12 +187,12 @@ def learn(
     classifier.learn_task(examples, name=task, each_row_is_a_person=person is None, labels=part)
     if anchor is not None:
         ledger_verbs.anchored(model, anchor)
-    facts = {"task": task, "labels_known": len(classifier.classes_), **classifier.spent()}
+    statement, known = classifier.statement(), len(classifier.classes_)
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        typer.echo(json.dumps({"task": task, "labels_known": known, **statement.spent()}, indent=2))
         return
-    typer.echo(f"Learned {task}. {facts['labels_known']} label(s) known.")
-    person_options.say_spent(facts)
+    typer.echo(f"Learned {task}. {known} label(s) known.")
+    person_options.say_spent(statement)
 
 
 def _about_names(policy: Any) -> str:

@@ -108,7 +108,7 @@ def privately(
             name=task,
             mean_runs=mean_runs,
         )
-    person_options.say_spent(classifier.spent())
+    person_options.say_spent(classifier.statement())
     return found
 
 
