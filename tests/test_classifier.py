@@ -246,10 +246,10 @@ def copies_of(model: rt.ContinualClassifier) -> list[rt.ContinualClassifier]:
     return [clone(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model)), clone(make_pipeline(model))[0]]  # noqa: S301
 
 
-def warned(call: Callable[[], Any]) -> list[str]:
+def warned(call: Callable[..., Any], *given: Any, **named: Any) -> list[str]:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        call()
+        call(*given, **named)
     return [str(one.message) for one in found if issubclass(one.category, errors.ReticentWarning)]
 
 
@@ -259,7 +259,7 @@ def test_copies_warn_with_the_sum():
     search = GridSearchCV(
         rt.ContinualClassifier(labels=public, budget=BUDGET), {"learner": [None, rt.Cosine()] * 2}, cv=3
     )
-    said = warned(lambda: search.fit(x, y))
+    said = warned(search.fit, x, y)
     assert len(said) == 12  # of 13 fits: the first is none
     assert said[-1].startswith("13 copies of one classifier have spent in this process")
     assert (
@@ -269,14 +269,15 @@ def test_copies_warn_with_the_sum():
     for i in range(4):  # each way of copying, before and after the original has learned
         original = rt.ContinualClassifier(labels=public, budget=BUDGET)
         other = copies_of(original)[i]
-        assert warned(lambda one=original: one.fit(x, y)) == []
-        (first,) = warned(lambda one=other: one.fit(x, y))
+        assert warned(original.fit, x, y) == []
+        (first,) = warned(other.fit, x, y)
         assert "epsilon 1.4652 at delta 1e-05, not 1;" in first
-        (second,) = warned(lambda one=other: one.private_score(x, y, epsilon=0.5, name="test"))
+        (second,) = warned(other.private_score, x, y, epsilon=0.5, name="test")
         assert "epsilon 1." in second
     model = learned("public")
-    assert warned(lambda: model.learn_task(x, y, name="may")) == []
-    (third,) = warned(lambda: clone(model).fit(x, y))  # one person is in one task of each
+    assert clone(copy.deepcopy(model)).get_params()["budget"] == BUDGET  # neither has a ledger
+    assert warned(model.learn_task, x, y, name="may") == []
+    (third,) = warned(clone(model).fit, x, y)  # one person is in one task of each
     assert third.startswith("2 copies of one classifier have spent")
     assert "in 2 of their tasks" in third
 
@@ -284,9 +285,10 @@ def test_copies_warn_with_the_sum():
 def test_warnings_of_copies_tell_ledgers_alone():
     """No row changes them, what is on public data with seeded noise has none, and strangers have nothing in common."""
     public, said = rt.PublicLabels(["a", "b"]), []
-    for rows in (data(["a", "b"], 60), (np.full((3, 2), np.nan), ["z"] * 3), (np.zeros((0, 5)), [])):
+    neighbours: list[Any] = [data(["a", "b"], 60), (np.full((3, 2), np.nan), ["z"] * 3), (np.zeros((0, 5)), [])]
+    for rows in neighbours:
         one = copy.copy(rt.ContinualClassifier(labels=public, budget=BUDGET)).fit(*rows)
-        said.append(warned(lambda one=one, rows=rows: clone(one).fit(*rows)))
+        said.append(warned(clone(one).fit, *rows))
     assert len(said[0]) == 1
     assert said[0] == said[1] == said[2]
     seeded = rt.ContinualClassifier(labels=public, budget=BUDGET, noise=NoiseSource.seeded(0))

@@ -1,5 +1,6 @@
 """What scikit-learn asks of a classifier's arguments and answers, each as a small function."""
 
+import contextlib
 import secrets
 import warnings
 from collections.abc import Iterable, Mapping
@@ -97,8 +98,9 @@ def family(classifier: Any) -> str:
     """Returns a random name that a classifier has in common with its copies: of `clone`, or made before it began."""
     if classifier._family is None:
         classifier._family = secrets.token_hex(8)
-        if hasattr(classifier, "_directory") and not classifier.directory.copied:
-            _note(classifier._family, classifier.directory)
+        if hasattr(classifier, "_directory"):
+            with contextlib.suppress(errors.LedgerError):  # a copy, or a folder without its ledger: it cannot learn
+                _note(classifier._family, classifier.directory)
     return str(classifier._family)
 
 
@@ -116,7 +118,7 @@ def warn_of_copies(classifier: Any, directory: "Directory") -> None:
     if classifier._family is None:
         return
     _note(classifier._family, directory)
-    of_copies = [found for found in _SPENT[classifier._family].values() if found.private and found.tasks]
+    of_copies = [found for found in list(_SPENT[classifier._family].values()) if found.private and found.tasks]
     if len(of_copies) < 2:
         return
     budget = directory.budget

@@ -21,7 +21,7 @@ def containers() -> dict[str, Any]:
     return {
         "array": X.copy(),
         "columns first": np.asfortranarray(X),
-        "masked": np.ma.array(X.copy()),  # type: ignore[no-untyped-call]
+        "masked": np.ma.array(X.copy()),
         "frame": pd.DataFrame(X.copy()),
         "mixed frame": pd.DataFrame(X).assign(note=TEXTS),
         "texts": pd.Series(TEXTS),
@@ -64,7 +64,8 @@ def test_views_of_other_kinds_are_noticed_and_equal_objects_are_not():
     assert not share_memory(X[::2], X[1::2])
     assert not share_memory(TEXTS, list(TEXTS))  # its texts are the same objects, as equal ones may be
     assert not share_memory(["a"] * 3, ["a"] * 3)
-    for nothing in (None, [], np.empty((0, 8)), iter([]), 3):
+    nothings: list[Any] = [None, [], np.empty((0, 8)), iter([]), 3]
+    for nothing in nothings:
         assert not share_memory(nothing, X)
         assert not share_memory(X, nothing)
     assert not share_memory(None, None)
