@@ -1,10 +1,14 @@
+import copy
+import pickle
 import re
 import subprocess
 import sys
 import tracemalloc
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -216,16 +221,93 @@ def test_remap_sends_fine_labels_to_their_parents():
 # --- scikit-learn
 
 
-def test_clone_is_a_new_ledger():
+@pytest.mark.parametrize("again", ["learn_task", "partial_fit"])
+def test_a_second_task_needs_a_name(tmp_path, again):
+    """A notebook cell that ran five times learned "task 1" to "task 5": epsilon 2.442 where 1 was printed."""
+    x, y = data(["a", "b"], 50)
+    for path in (None, tmp_path / "model"):
+        model = rt.ContinualClassifier(labels=rt.PublicLabels(["a", "b"]), budget=BUDGET, path=path)
+        getattr(model, again)(x, y)
+        models = [model] if path is None else [model, rt.load(path)]
+        for each in models:
+            with pytest.raises(
+                errors.InvalidValue, match=r"name=\"april\"\).*when a cell runs again.*Nothing was spent"
+            ):
+                getattr(each, again)(x, y)
+        assert [spend.task for spend in model.statement().spends] == ["task 1"]
+        model.learn_task(x, y, name="april")
+    scored = rt.ContinualClassifier(labels=rt.PublicLabels(["a", "b"]), budget=BUDGET).learn_task(x, y, name="march")
+    scored.private_score(x, y, epsilon=0.5, name="test")
+    with pytest.raises(errors.InvalidValue, match="Expected a name"):
+        getattr(scored, again)(x, y)
+
+
+def copies_of(model: rt.ContinualClassifier) -> list[rt.ContinualClassifier]:
+    return [clone(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model)), clone(make_pipeline(model))[0]]  # noqa: S301
+
+
+def warned(call: Callable[..., Any], *given: Any, **named: Any) -> list[str]:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        call(*given, **named)
+    return [str(one.message) for one in found if issubclass(one.category, errors.ReticentWarning)]
+
+
+def test_copies_warn_with_the_sum():
+    """GridSearchCV learned 13 times for epsilon 1 each: 4.21 for who is in all, and nothing was said."""
+    (x, y), public = data(["a", "b"], 60), rt.PublicLabels(["a", "b"])
+    search = GridSearchCV(
+        rt.ContinualClassifier(labels=public, budget=BUDGET), {"learner": [None, rt.Cosine()] * 2}, cv=3
+    )
+    said = warned(search.fit, x, y)
+    assert len(said) == 12  # of 13 fits: the first is none
+    assert said[-1].startswith("13 copies of one classifier have spent in this process")
+    assert (
+        "Who is in 13 of their tasks, as these budgets allow, has lost epsilon 4.2080 at delta 1e-05, not 1;"
+        in said[-1]
+    )
+    for i in range(4):  # each way of copying, before and after the original has learned
+        original = rt.ContinualClassifier(labels=public, budget=BUDGET)
+        other = copies_of(original)[i]
+        assert warned(original.fit, x, y) == []
+        (first,) = warned(other.fit, x, y)
+        assert "epsilon 1.4652 at delta 1e-05, not 1;" in first
+        (second,) = warned(other.private_score, x, y, epsilon=0.5, name="test")
+        assert "epsilon 1." in second
     model = learned("public")
-    copy = clone(model)
-    assert copy.get_params()["budget"] == BUDGET
-    assert not hasattr(copy, "_directory")
-    copy.fit(*data(["a", "b"], 300))
+    assert clone(copy.deepcopy(model)).get_params()["budget"] == BUDGET  # neither has a ledger
+    assert warned(model.learn_task, x, y, name="may") == []
+    (third,) = warned(clone(model).fit, x, y)  # one person is in one task of each
+    assert third.startswith("2 copies of one classifier have spent")
+    assert "in 2 of their tasks" in third
+
+
+def test_warnings_of_copies_tell_ledgers_alone():
+    """No row changes them, what is on public data with seeded noise has none, and strangers have nothing in common."""
+    public, said = rt.PublicLabels(["a", "b"]), []
+    neighbours: list[Any] = [data(["a", "b"], 60), (np.full((3, 2), np.nan), ["z"] * 3), (np.zeros((0, 5)), [])]
+    for rows in neighbours:
+        one = copy.copy(rt.ContinualClassifier(labels=public, budget=BUDGET)).fit(*rows)
+        said.append(warned(clone(one).fit, *rows))
+    assert len(said[0]) == 1
+    assert said[0] == said[1] == said[2]
+    seeded = rt.ContinualClassifier(labels=public, budget=BUDGET, noise=NoiseSource.seeded(0))
+    copies = [clone(seeded) for _ in range(3)]
+    assert warned(lambda: [one.fit(*data(["a", "b"], 60)) for one in copies]) == []
+    drawn = [one.releases[0].parameters["sums"] for one in copies]  # of one source, and never the same
+    assert not any(np.array_equal(one, other) for one, other in combinations(drawn, 2))
+    assert warned(lambda: [learned("public"), learned("public")]) == []
+
+
+def test_clone_is_a_new_ledger():
+    other = clone(rt.ContinualClassifier(labels=rt.PublicLabels(["a", "b"]), budget=BUDGET))
+    assert other.get_params()["budget"] == BUDGET
+    assert not hasattr(other, "_directory")
+    other.fit(*data(["a", "b"], 300))
     with pytest.raises(errors.InvalidValue, match="Expected a new classifier"):
-        copy.fit(*data(["a", "b"], 300))
+        other.fit(*data(["a", "b"], 300))
     with pytest.raises(errors.InvalidValue, match="no classes"):
-        copy.partial_fit(*data(["a", "b"], 300), classes=["a", "b"])
+        other.partial_fit(*data(["a", "b"], 300), classes=["a", "b"])
 
 
 def test_works_in_a_pipeline():

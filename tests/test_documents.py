@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import reticent as rt
@@ -79,7 +80,7 @@ def test_documents_use_no_row_twice(page, monkeypatch, tmp_path):
 def test_the_old_tuning_page_is_caught(monkeypatch, tmp_path):
     """It tuned on rows, passed them as public validation, and learned them as a task: 4 was stated, 6.5 is true."""
     page = "\n".join(BLOCK.findall((ROOT / "docs" / "tuning.md").read_text()))
-    old = page.replace("*month(1)", "features + 0, labels").replace("*month(2)", "features, labels")
+    old = page.replace("*month(1)", "features + 0, list(labels)").replace("*month(2)", "features, labels")
     assert old != page
     seen = rows_of(old, monkeypatch, tmp_path)
     assert seen.faults(1) == ["a sensitive row is used as public", "a row is in more tasks than stated"]
@@ -94,23 +95,39 @@ def test_who_is_tuned_on_and_learned_from_pays_twice():
 
 
 def test_sensitive_examples_are_no_public_validation():
-    """By identity and by where arrays lie; never by their rows."""
+    """By identity and by where they lie; a copy passes, for a refusal of equal rows would tell who supplies them."""
     x, y = np.random.default_rng(0).normal(size=(40, 4)), ["a", "b"] * 20
     model = rt.ContinualClassifier(labels=rt.PublicLabels(["a", "b"]), budget=rt.Budget(epsilon=4.0, delta=1e-5))
-    listed = list(x)
-    for inputs, shown in ((x, x), (x[:30], x[20:]), (listed, listed)):
-        with model.directory.writer() as gate, pytest.raises(rt.ReticentError, match="got the sensitive ones"):
+
+    def tuned(inputs: Any, labels: Any, shown: Any, truth: Any) -> None:
+        with model.directory.writer() as gate:
             tuning.tune_privately(
                 rt.PeftEnsemble(task_size=40, epochs=1),
                 inputs,
-                y[: len(inputs)],
+                labels,
                 policy=rt.PublicLabels(["a", "b"]),
-                public_validation=(shown, y[: len(shown)]),
+                public_validation=(shown, truth),
                 budget=model.directory.budget,
                 gate=gate,
                 mean_runs=2,
             )
+
+    listed, frame = list(x), pd.DataFrame(x)
+    for inputs, shown in (
+        (x, x),
+        (x[:30], x[20:]),
+        (listed, listed),
+        (x, listed),
+        (frame, frame[5:]),
+        (frame, frame.to_numpy()),
+    ):
+        with pytest.raises(rt.ReticentError, match="got the sensitive ones"):
+            tuned(inputs, y[: len(inputs)], shown, y[: len(shown)])
+    with pytest.raises(rt.ReticentError, match="got the sensitive ones"):
+        tuned(x, y, x.copy(), y)
     assert model.statement().spends == ()
+    tuned(x, y, x.copy(), list(y))  # equal, and not the same
+    assert len(model.statement().spends) == 1
 
 
 # --- tables of measured rows

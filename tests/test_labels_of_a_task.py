@@ -133,6 +133,17 @@ def test_released_labels_have_no_part():
     assert not model.statement().spends
 
 
+def test_the_labels_of_the_examples_are_no_part():
+    """The same object; labels that merely are equal pass, since only who chose them knows where they are from."""
+    x, y = examples("ab")
+    model = rt.ContinualClassifier(labels=rt.PublicLabels(SPACE), budget=BUDGET)
+    for private in (y, np.array(y)):
+        with pytest.raises(errors.InvalidValue, match="chosen in public, got the labels of the examples"):
+            model.learn_task(x, private, labels=private)
+    assert not model.statement().spends
+    assert model.learn_task(x, y, labels=list(dict.fromkeys(y))).releases
+
+
 def test_memory_has_no_part(tmp_path):
     model = rt.ContinualClassifier(
         labels=rt.PublicLabels(SPACE),

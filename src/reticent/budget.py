@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from reticent import errors
 
 _MOST_TASKS_PER_PERSON = 10_000
+LARGE_EPSILON, LARGE_DELTA = 10.0, 1e-4
 
 
 class Adjacency(enum.StrEnum):
@@ -53,7 +55,8 @@ class Budget:
 
     Args:
         epsilon: Bound on the privacy loss, above 0 and below 100 (beyond, nothing is protected anyway).
-        delta: Chance that the bound fails, from 0 to below 1. Released labels need delta > 0.
+        delta: Chance that the bound fails, from 0 to below 1: of 10,000 persons delta * 10,000 may be exposed. Released
+            labels need delta > 0. Above 10 or 1e-4, making a model warns.
         adjacency: Which neighbouring data sets the bound compares.
         tasks_per_person: In how many tasks one person may appear (the order n of task-wise adjacency).
         examples_per_person: How many examples one person may contribute to a task.
@@ -87,6 +90,26 @@ class Budget:
             errors.set_real(self, "score_epsilon", above=0, below=errors.LARGEST_EPSILON)
             if self.adjacency is Adjacency.REPLACE_ONE:
                 raise errors.InvalidValue("Expected no score_epsilon under replace-one: there is no proof for it.")
+
+    @property
+    def cautions(self) -> list[str]:
+        """What is allowed here and promises little, one sentence each: `LARGE_EPSILON`, `LARGE_DELTA`.
+
+        >>> Budget(epsilon=1.0, delta=0.01).cautions
+        ['Delta 0.01 is above 0.0001: of 10,000 persons, 100 may be exposed. Take less than one over their number.']
+        """
+        epsilon, delta = (f"{number:.6g}" for number in (self.epsilon, self.delta))
+        exposed = f"of 10,000 persons, {self.delta * 10_000:.3g} may be exposed. Take less than one over their number."
+        small = f"Epsilon {epsilon} is above {LARGE_EPSILON:g}: it rules out hardly any attack on one person."
+        return [
+            *([small] if self.epsilon > LARGE_EPSILON else []),
+            *([f"Delta {delta} is above {LARGE_DELTA:g}: {exposed}"] if self.delta > LARGE_DELTA else []),
+        ]
+
+    def warn(self) -> None:
+        """Warns of what promises little; where a model is made with it, or planned."""
+        for caution in self.cautions:
+            warnings.warn(caution, errors.ReticentWarning, stacklevel=4)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the budget as plain JSON values."""

@@ -1,5 +1,6 @@
 """ContinualClassifier: a model directory with the interface of a scikit-learn estimator."""
 
+import html
 import os
 import threading
 from collections.abc import Iterable
@@ -51,7 +52,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         path: A folder for the model, durable from the first spend; None keeps it in memory.
         noise: Where noise comes from; the operating system by default. A seeded source is NOT PRIVATE.
         memory: What it may keep between tasks in a vault outside of `path`; nothing by default. See `Memory`.
-        engine: Where a task is worked on: `rt.engines.Local()` by default. Speed alone: it changes no bit of a release.
+        engine: Where a task is worked on: `rt.engines.Local()` by default. It changes no bit of a release.
         refused: Nothing; a class weight is refused with the reason.
 
     Example:
@@ -62,6 +63,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _made_with: Memory | None = None  # the memory of its directory
+    _family: str | None = None  # what it and its copies have in common
 
     def __init__(
         self,
@@ -105,30 +107,30 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X: Features, or inputs for the encoder; or, without y and persons, what is read in batches after the spend:
                 `rt.Batches(...)` of record batches, or `rt.open_source(path, rt.Columns(...))`.
             y: One label per example.
-            name: A public name, such as a month; "task N" by default.
+            name: A public name, such as a month; the first task of a model may do without: "task 1".
             persons: Whose example each one is; needed where a person contributes several.
             each_row_is_a_person: Instead: your word that no person has two examples. Where neither is given this is
                 assumed, and everything that prints a loss says so.
             units: The old name of `persons`.
-            labels: Of this task alone: a public part of `PublicLabels`, chosen without its data. Other labels stay as
-                they are; their examples are remapped to these, or dropped. See `PublicLabels.of_task`.
+            labels: Of this task alone: a public part of `PublicLabels`, chosen without its data; see its `of_task`.
         """
         directory, learner = self._to_learn(X), self._learner()
-        policy = program.task_policy(self._policy(), labels, directory)
+        policy = program.task_policy(self._policy(), labels, directory, private=y)
+        name = program.name_of_first(directory) if name is None else name
         with errors.silenced():  # what a container says while it is read may be about one row
-            said = {"name": f"task {directory.model.tasks + 1}" if name is None else name, "engine": self.engine}
-            whose = estimator.one_of(persons, units)
-            task = estimator.task_of(X, y, whose, each_row_is_a_person=each_row_is_a_person, **said)
+            said = {"name": name, "each_row_is_a_person": each_row_is_a_person, "engine": self.engine}
+            task = estimator.task_of(X, y, estimator.one_of(persons, units), **said)
         program.warn_of_near_name(task.name, directory)
         if (tuning := getattr(learner, "tuning", None)) is not None:
             directory.record(tuning)
         with errors.silenced():
             program.learn([task], learner, policy, directory, encoder=self.encoder, noise=self.noise)
         program.warn_of_no_label(self._policy(), directory, task.name)
+        estimator.warn_of_copies(self, directory)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, **refused: Never) -> "ContinualClassifier":
-        """Learns one task; `classes` is refused, because the policy says which labels there are."""
+        """Learns the first task, as `learn_task` without a name; a later one needs a name. `classes` is refused."""
         estimator.refuse_others(refused, y)
         return self.learn_task(X, y)
 
@@ -261,24 +263,24 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             units: The old name of `persons`.
         """
         from reticent.sensitive.scoring import noisy_accuracy
-        from reticent.sensitive.task import Task
 
         with errors.silenced():
             whose = estimator.one_of(persons, units)
-            said: dict[str, Any] = {"name": name, "each_row_is_a_person": each_row_is_a_person}
-            task = Task.streamed(X, **said) if estimator.is_source(X, y, whose) else Task(X, y, whose, **said)
+            task = estimator.task_of(X, y, whose, name=name, each_row_is_a_person=each_row_is_a_person)
         schema.refuse_unlearned(self.releases)
         directory = self._to_learn(X)
         program.warn_of_near_name(task.name, directory)
         if task.numeric:
             refuse_numbers(self._policy(), directory.model.labels)
         with errors.silenced(), directory.writer(self.noise, remembers=False) as gate:
-            return noisy_accuracy(directory.model, task, epsilon=epsilon, encoder=self.encoder, gate=gate)
+            found = noisy_accuracy(directory.model, task, epsilon=epsilon, encoder=self.encoder, gate=gate)
+        estimator.warn_of_copies(self, directory)
+        return found
 
     # --- what it cost, saving
 
     def spent(self) -> dict[str, Any]:
-        """Returns what one person has lost so far, rounded up, and if what, beside the budget."""
+        """Returns what one person has lost so far, rounded up, under which assumptions, beside the budget."""
         return self.statement().spent()
 
     def statement(self) -> Statement:
@@ -304,7 +306,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        return state | {"noise": None} if "_directory" in state else state  # its copy only predicts
+        more = {"noise": None} if "_directory" in state else {"_family": estimator.family(self)}
+        return state | more  # a copy of what has learned only predicts
+
+    def __sklearn_clone__(self) -> Any:
+        return estimator.related(super().__sklearn_clone__(), self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -316,12 +322,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "_directory") and bool(self.releases)
 
     def _repr_html_(self) -> str:
-        import html
-
         states = hasattr(self, "_directory") and not self._directory.copied
         return f"<pre>{html.escape(self.privacy_statement() if states else repr(self))}</pre>"
-
-    # --- inside
 
     def _budget(self) -> Budget:
         if not isinstance(self.budget, Budget):

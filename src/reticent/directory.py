@@ -117,8 +117,9 @@ class Directory:
         from reticent.gate.ledger import Ledger
 
         public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
-        if public.event != events.Public() and ledger is None:  # only the ledger of an experiment accepts them
-            raise errors.InvalidValue("Expected labels that are public; these are not. Use ReleasedLabels().")
+        if ledger is None:  # that of an experiment accepts any
+            policies.refuse_private(public)
+            budget.warn()
         epoch = None if memory is None else epochs.first(memory, path, policy, budget)
         settings = described(policy, rule, budget, learner=learner, encoder=encoder, epoch=epoch)
         if path is None:

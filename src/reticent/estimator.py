@@ -1,12 +1,21 @@
 """What scikit-learn asks of a classifier's arguments and answers, each as a small function."""
 
+import contextlib
+import secrets
+import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
+from reticent.privacy.rounding import exact, rounded_up
+from reticent.privacy.statement import Statement
+
+if TYPE_CHECKING:
+    from reticent.directory import Directory
 
 _BOUNDED = "how much one example counts is what privacy bounds"
 _REFUSED = {
@@ -15,6 +24,7 @@ _REFUSED = {
     "sample_weight": _BOUNDED,
 }
 _FIXED = ("budget", "labels", "path", "memory")
+_SPENT: dict[str, dict[str, Statement]] = {}  # in this process, by family and ledger
 
 
 def refuse_changes(now: Mapping[str, Any], changes: Mapping[str, Any]) -> None:
@@ -82,3 +92,49 @@ def one_of(persons: Any, units: Any) -> Any:
     if persons is not None and units is not None:
         raise errors.InvalidValue("Expected persons, or its old name units; not both.")
     return units if persons is None else persons
+
+
+def family(classifier: Any) -> str:
+    """Returns a random name that a classifier has in common with its copies: of `clone`, or made before it began."""
+    if classifier._family is None:
+        classifier._family = secrets.token_hex(8)
+        if hasattr(classifier, "_directory"):
+            with contextlib.suppress(errors.LedgerError):  # a copy, or a folder without its ledger: it cannot learn
+                _note(classifier._family, classifier.directory)
+    return str(classifier._family)
+
+
+def related(copy: Any, classifier: Any) -> Any:
+    """Returns a copy of a classifier as one of its family."""
+    copy._family = family(classifier)
+    return copy
+
+
+def warn_of_copies(classifier: Any, directory: "Directory") -> None:
+    """Warns where several copies of one classifier have spent in this process: what they cost a person together.
+
+    It depends on ledgers alone. Seeded noise does not count: nothing is claimed of it.
+    """
+    if classifier._family is None:
+        return
+    _note(classifier._family, directory)
+    of_copies = [found for found in list(_SPENT[classifier._family].values()) if found.private and found.tasks]
+    if len(of_copies) < 2:
+        return
+    budget = directory.budget
+    times = sum(min(len(found.tasks), found.budget.tasks_per_person) for found in of_copies)
+    spends = [replace(spend, task=f"{i} {spend.task}") for i, found in enumerate(of_copies) for spend in found.spends]
+    epsilon, delta = Statement(budget=budget, spends=spends).bound_if_in(times)
+    warnings.warn(
+        f"{len(of_copies)} copies of one classifier have spent in this process, each with a budget of its own. Who is "
+        f"in {times} of their tasks, as these budgets allow, has lost epsilon {rounded_up(epsilon)} at delta "
+        f"{exact(delta)}, not {exact(budget.epsilon)}; exact scores on private rows are not counted at all. Choose "
+        "models on public data, with seeded noise: docs/sklearn.md.",
+        errors.ReticentWarning,
+        stacklevel=4,
+    )
+
+
+def _note(family: str, directory: "Directory") -> None:
+    statement = directory.statement()
+    _SPENT.setdefault(family, {})[statement.identity or ""] = statement

@@ -297,6 +297,12 @@ class ReleasedLabels:
 Policy = PublicLabels | ReleasedLabels
 
 
+def refuse_private(space: LabelSpace) -> None:
+    """Refuses labels that are not public as public ones."""
+    if space.event != events.Public():
+        raise errors.InvalidValue("Expected labels that are public; these are not. Use ReleasedLabels().")
+
+
 def refuse_numbers(policy: Policy, known: LabelSpace) -> None:
     """Refuses a column of numbers where no number can be a label: the whole budget would be spent on nothing."""
     mapped = isinstance(policy, ReleasedLabels) or policy.remap is not None

@@ -8,6 +8,7 @@ from reticent import errors, names
 from reticent.budget import Budget
 from reticent.directory import Directory
 from reticent.labels import UNKNOWN, Label
+from reticent.numerics.shared_memory import share_memory
 from reticent.policies import Policy, PublicLabels, ReleasedLabels, refuse_numbers
 from reticent.released.model import Encode, Model
 
@@ -55,10 +56,32 @@ def learn(
     return directory.model
 
 
-def task_policy(policy: Policy, labels: Iterable[Label] | None, directory: Directory) -> Policy:
-    """Returns where the labels of one task come from: a public part of the model's, where one is given."""
+def name_of_first(directory: Directory) -> str:
+    """Returns the name of a model's first task, which nobody has named; refuses to name a second one."""
+    if directory.statement().spends:
+        raise errors.InvalidValue(
+            "Expected a name: this model has spent on a task already. Rows that it has not learned yet: "
+            'learn_task(X, y, name="april"). Rows that it has learned, as when a cell runs again: do not learn them a '
+            "second time, because under another name the same persons pay twice. Nothing was spent."
+        )
+    return "task 1"
+
+
+def task_policy(
+    policy: Policy, labels: Iterable[Label] | None, directory: Directory, *, private: object = None
+) -> Policy:
+    """Returns where the labels of one task come from: a public part of the model's, where one is given.
+
+    Args:
+        policy: Of the model.
+        labels: Those of the task.
+        directory: Of the model.
+        private: The labels of its examples, which those of the task are not.
+    """
     if labels is None:
         return policy
+    if share_memory(labels, private):
+        raise errors.InvalidValue("Expected labels= that were chosen in public, got the labels of the examples.")
     if not isinstance(policy, PublicLabels):
         raise errors.InvalidValue(
             "Expected labels= with PublicLabels([...]): where labels are released, the release says which a task has."

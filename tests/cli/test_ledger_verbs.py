@@ -48,7 +48,7 @@ def test_what_is_refused_voids_nothing(started):
     for check in ("missing.json", "anchor.json"):
         (started / "anchor.json").write_text('{"anchor": 1, "identity": "x", "row": 1, "head": "y", "signature": null}')
         refused(reticent("ledger", started / "model", "--check", started / check, "--void", 2, "--reason", "lost"))
-    assert "voided" not in reticent("ledger", started / "model").stdout
+    assert "voided:" not in reticent("ledger", started / "model").stdout
 
 
 def test_a_mistyped_anchor_is_no_anchor(started):

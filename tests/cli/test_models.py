@@ -220,9 +220,9 @@ def test_init_learn_predict_evaluate(started):
     done = reticent("learn", EACH, april, "--model", model, *NUMBERS, "--label", "code")
     assert " ".join(done.stdout.split()) == (
         "Learned april. 3 label(s) known. "
-        "One person has lost at most epsilon 1.0000 of 1 at delta 1e-05 (add-or-remove-one), "
-        "if each row is another person (in the tasks without person ids), "
-        "each person has one id, and no two share one, and nobody is in two tasks."
+        "Epsilon 1.0000 of 1 used at delta 1e-05 (add-or-remove-one). Valid only if no person is in more than 1 task, "
+        "each row is another person (in the tasks without person ids), each person has one id, and no two share one; "
+        "this is not checked."
     )
     out = started / "out.csv"
     test = write_csv(started / "test.csv", ["E10", "E11", "G35"], each=20, seed=2)
@@ -249,7 +249,7 @@ def test_private_accuracy_is_paid_for(started):
     )
     test = write_csv(started / "test.csv", ["E10", "E11"], each=2000, seed=2)
     done = reticent("evaluate", EACH, test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.5)
-    assert re.match(r"accuracy [01]\.\d{4} \(noisy\)\nOne person has lost at most", done.stdout)
+    assert re.match(r"accuracy [01]\.\d{4} \(noisy\)\nEpsilon [01]\.\d{4} of 1 used", done.stdout)
     also = "For whoever is in a learned task too, this is another task of theirs; this budget allows one person 1."
     assert " ".join(done.stdout.split()).endswith(also)
     assert all(len(line) <= 80 for line in done.stdout.splitlines())

@@ -19,7 +19,7 @@ def test_plan_finds_the_epsilon_for_a_class_size():
     solved = budget_to_release(Budget(epsilon=1.0, delta=1e-5), 50).epsilon
     first = f"Classes of 50 are released with probability 0.99 from epsilon {solved} on, at delta 1e-05"
     assert " ".join(done.stdout.split()).startswith(first), done.stderr
-    assert "if one person is in at most 1 task with at most 1 example each" in " ".join(done.stdout.split())
+    assert "if no person is in more than 1 task, with at most 1 example in each" in " ".join(done.stdout.split())
     facts = json.loads(reticent(*words, "--json").stdout)
     assert facts["epsilon"] == solved
     assert [c["size"] for c in facts["classes"]] == [50, 40]

@@ -1,6 +1,8 @@
 """compare and tune: public data only, and what they print and write."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +80,7 @@ def test_private_tuning_is_paid_for_in_the_ledger(private, tmp_path):
     done = reticent(*private, "--validation", tmp_path / "public.csv", "--person", "who")
     assert done.returncode == 0, done.stderr
     first, *_, last = done.stdout.splitlines()
-    assert first.startswith("One person has lost at most epsilon 1.0000 of 1 at delta 1e-05")
+    assert first.startswith("Epsilon 1.0000 of 1 used at delta 1e-05")
     assert last == f"Wrote {tmp_path / 'learner.json'}: tuned by private selection, paid for as 'tuning'."
     assert [row["task"] for row in rows(tmp_path / "model")] == ["tuning"]
     again = reticent(*private, "--validation", tmp_path / "public.csv", "--person", "who")
@@ -109,6 +111,22 @@ def test_private_tuning_is_refused_before_the_spend(private, tmp_path, monkeypat
     assert sentence in refused(reticent(*private, *words))
     assert rows(tmp_path / "model") == []
     assert not (tmp_path / "learner.json").exists()
+
+
+@pytest.mark.posix
+def test_public_files_that_are_the_private_ones_are_refused(private, tmp_path):
+    """A hard link to the private file was public validation. An equal file is taken: else who has one would be told."""
+    os.link(tmp_path / "february.csv", tmp_path / "public again.csv")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.csv").symlink_to(tmp_path / "february.csv")
+    for same in ("public again.csv", "folder"):
+        done = reticent(*private, EACH, "--validation", tmp_path / same)
+        assert "Expected other data for --validation" in refused(done)
+    learn = ["learn", tmp_path / "february.csv", "--model", tmp_path / "model", *NUMBERS, "--label", "code", EACH]
+    assert "chosen in public" in refused(reticent(*learn, "--labels", tmp_path / "public again.csv"))
+    assert rows(tmp_path / "model") == []
+    shutil.copy(tmp_path / "february.csv", tmp_path / "copy.csv")
+    assert reticent(*private, EACH, "--validation", tmp_path / "copy.csv").returncode == 0
 
 
 def test_only_training_is_tuned(started):

@@ -213,9 +213,10 @@ def test_statement_prints_assumptions():
     event = events.Gaussian(noise_multiplier=80.0, examples_per_person=4)
     ledger.spend(event, task="march", private=True)
     text, facts = ledger.statement().text(), ledger.statement().json()
-    assert "at most 3 task(s)" in text
-    assert "at most 4 row(s)" in text
-    assert "if nobody has more than 4 rows in a task and nobody is in more than 3 tasks" in " ".join(text.split())
+    assert "more than 3 tasks: what was learned" in text
+    assert "at most 4 rows to a task" in text
+    condition = "no person is in more than 3 tasks, and nobody has more than 4 rows in a task; this is not checked."
+    assert f"Valid only if {condition}" in " ".join(text.split())
     assert "epsilon 2, delta 1e-06, add-or-remove-one" in text
     assert "replace-one" in text
     assert [*facts["totals"]["epsilon_by_tasks_per_person"]] == ["1", "3", "12"]

@@ -18,6 +18,7 @@ from reticent.gate.ledger import Ledger
 from reticent.privacy import accounting, events, planning
 from reticent.privacy.rounding import exact, rounded_down, rounded_up
 from reticent.privacy.statement import Act, Spend, Statement
+from reticent.released.settings import PERSON
 from reticent.report import statement_files
 from tests.privacy.accounting.cases import EVENTS
 
@@ -68,20 +69,26 @@ def test_plan_and_ledger_quote_the_same_noise():
 def test_every_loss_is_printed_with_what_it_assumes():
     """300 rows of one patient were "one person has lost at most epsilon 1"."""
     ids, stated, assumed = Persons.BY_IDS, Persons.STATED, Persons.ASSUMED
-    each, one = "each row is another person", "each person has one id, and no two share one"
+    one, each = "no person is in more than 1 task", "each row is another person"
+    ids_of = "each person has one id, and no two share one"
     cases = [
-        ((ids,), (1, 1), f"{one}, and nobody is in two tasks"),
-        ((ids, stated), (1, 1), f"{each} (in the tasks without person ids), {one}, and nobody is in two tasks"),
-        ((stated, assumed), (1, 1), f"{each} and nobody is in two tasks"),
-        ((assumed,), (12, 3), "nobody has more than 3 rows in a task and nobody is in more than 12 tasks"),
+        ((ids,), (1, 1), f"{one}, {ids_of}"),
+        ((ids, stated), (1, 1), f"{one}, {each} (in the tasks without person ids), {ids_of}"),
+        ((stated, assumed), (1, 1), f"{one}, and {each}"),
+        ((assumed,), (12, 3), "no person is in more than 12 tasks, and nobody has more than 3 rows in a task"),
     ]
     for persons, (tasks, rows), condition in cases:
         budget = Budget(epsilon=1.0, delta=1e-5, tasks_per_person=tasks, examples_per_person=rows)
         spends = [spent(MARCH, task=f"task {i}", persons=whose) for i, whose in enumerate(persons)]
         voided = spent(MARCH, persons=assumed, voided="never drawn")
         found = Statement(budget=budget, spends=[*spends, voided])
+        condition += "; this is not checked"
         assert found.condition == condition == found.json()["totals"]["if"]
-        assert f"; if {condition} At most epsilon 1" in one_line(found.text())
+        assert f". Valid only if {condition}." in one_line(found.text())
+        alone = Statement(
+            budget=budget, spends=[voided], persons=persons[0]
+        )  # what init was told, until something counts
+        assert (alone.condition == condition) == (len(set(persons)) == 1 or ids not in persons)
 
 
 def test_the_ledger_records_whose_rows_were_learned(tmp_path):
@@ -95,6 +102,21 @@ def test_the_ledger_records_whose_rows_were_learned(tmp_path):
     recorded = [spend.persons for spend in load(tmp_path / "m").statement().spends]
     assert recorded == [Persons.ASSUMED, Persons.BY_IDS, Persons.STATED, Persons.STATED]
     assert model.spent()["if"] == model.statement().condition
+
+
+def test_before_the_first_spend_a_statement_says_what_init_was_told(tmp_path):
+    """A model made with --person was stated "if each row is another person"; the first spend that counts decides."""
+    for said, within in (("who", "each person has one id"), (None, "each row is another person")):
+        model = ContinualClassifier(
+            labels=PublicLabels(["a", "b"]), budget=Budget(epsilon=1.0, delta=1e-5), path=tmp_path / within
+        )
+        model.directory.set({PERSON: said})
+        for found in (model.statement(), load(tmp_path / within).statement()):
+            assert within in found.condition
+            assert within in one_line(found.text())
+        assert within in (tmp_path / within / "README.md").read_text(encoding="utf-8")
+        model.learn_task(np.eye(2), ["a", "b"], each_row_is_a_person=True)
+        assert "each row is another person" in model.statement().condition
 
 
 # --- rounding
@@ -135,14 +157,14 @@ def test_budgets_are_printed_exactly(epsilon):
     assert float(exact(epsilon)) == epsilon
     statement = Statement(budget=Budget(epsilon=epsilon, delta=1.2345674e-6), spends=())
     assert f"Budget      epsilon {exact(epsilon)}, delta 1.2345674e-06" in statement.text()
-    assert f"At most     epsilon {exact(epsilon)} at delta 1.2345674e-06" in statement.text()
+    assert f"Later       At most epsilon {exact(epsilon)} at delta 1.2345674e-06" in statement.text()
 
 
 def test_infinite_epsilon_has_one_name():
     assert rounded_up(None) == rounded_up(math.inf) == "infinity"
     statement = Statement(budget=Budget(epsilon=3.0, delta=1e-5), spends=[spent(events.NonPrivate(), private=False)])
-    assert "Spent now   epsilon infinity" in statement.text()
-    assert "  n = 3     no bound\n" in statement.text()
+    assert "Now         What one person has lost has no bound.\n" in statement.text()
+    assert "  3 such tasks: no bound\n" in statement.text()
     assert statement.json()["totals"]["now"]["epsilon"] is None
 
 
@@ -155,16 +177,18 @@ def test_costs_are_those_of_the_budgets_adjacency():
     assert (rounded_up(adding), rounded_up(replacing)) == ("0.4688", "1.0000")
     statement = Statement(budget=REPLACED, spends=[spent(MARCH)])
     text = one_line(statement.text())
-    assert "Spent now epsilon 1.0000 at delta 1e-05 (replace-one); 0.4688 for add-or-remove-one" in text
+    assert "Now Epsilon 1.0000 of 1 used at delta 1e-05 (replace-one). Valid" in text
+    assert "not checked. Epsilon 0.4688 for add-or-remove-one. Later" in text
     assert "epsilon 1.0000 alone" in text
     thrice = rounded_up(accounting.epsilon(accounting.repeat(MARCH, 3), 1e-5, adjacency=Adjacency.REPLACE_ONE))
-    assert f"n = 1 epsilon 1.0000 at delta 1e-05 n = 3 epsilon {thrice} at delta 1e-05" in text
+    assert f"1 such task: epsilon 1.0000 at delta 1e-05 3 such tasks: epsilon {thrice} at delta 1e-05" in text
     facts = statement.json()
     assert facts["rows"][0]["epsilon"] == facts["totals"]["now"]["epsilon"] == 1.0
     assert facts["totals"]["epsilon_by_tasks_per_person"]["3"] == float(thrice)
     assert facts["totals"]["now"]["add_or_remove_one"] == 0.4688
     other = Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=[spent(MARCH)])
-    assert "epsilon 0.4688 at delta 1e-05 (add-or-remove-one); 1.0000 (tight) for replace-one" in one_line(other.text())
+    assert "Now Epsilon 0.4688 of 1 used at delta 1e-05 (add-or-remove-one). Valid" in one_line(other.text())
+    assert "Epsilon 1.0000 (tight) for replace-one." in one_line(other.text())
 
 
 def test_learn_prints_what_replace_one_costs(tmp_path):
@@ -189,14 +213,13 @@ def test_learn_prints_what_replace_one_costs(tmp_path):
         said = runner.invoke(app, learned)
         assert runner.invoke(app, ["report", "model", "--out", "page/report.html"]).exit_code  # no such folder
         assert runner.invoke(app, ["report", "model"]).exit_code == 0
-    assumed = "if each row is another person and nobody is in two tasks."
-    assert f"One person has lost at most epsilon 1.0000 of 1 at delta 1e-05 (replace-one), {assumed}" in one_line(
-        said.output
-    )
+    assumed = "no person is in more than 1 task, and each row is another person; this is not checked."
+    claim = f"Epsilon 1.0000 of 1 used at delta 1e-05 (replace-one). Valid only if {assumed}"
+    assert claim in one_line(said.output)
     assert 0.999 < model.spent()["epsilon"] <= 1
     assert model.spent()["adjacency"] == "replace-one"
     page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
-    assert f"lost at most epsilon 1.0000 at delta 1e-05 (replace-one), of a budget of 1, {assumed}" in page
+    assert claim in page
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -216,8 +239,8 @@ def test_tasks_without_a_bound_are_said_in_words():
     joint = planning.joint_gaussian(budget, 0.1)
     statement = Statement(budget=budget, spends=[spent(joint)])
     wider = rounded_up(accounting.epsilon(accounting.repeat(joint, 3), 6e-5))
-    assert "  n = 1     epsilon 1.0000 at delta 1e-05\n" in statement.text()
-    assert f"  n = 3     epsilon {wider} at delta 6e-05; no bound at 1e-05\n" in statement.text()
+    assert "  1 such task: epsilon 1.0000 at delta 1e-05\n" in statement.text()
+    assert f"  3 such tasks: epsilon {wider} at delta 6e-05; no bound at 1e-05\n" in statement.text()
     assert "infinity" not in statement.text()
     totals = statement.json()["totals"]
     assert totals["epsilon_by_tasks_per_person"]["3"] is None
@@ -307,11 +330,9 @@ def test_statement_files_state_the_same(tmp_path):
     facts = json.loads((folder / statement_files.JSON).read_text(encoding="utf-8"))
     assert text == said.output
     assert facts == statement.json()
-    for number in (facts["totals"]["now"]["epsilon"], facts["totals"]["now"]["add_or_remove_one"]):
-        assert f"{number:.4f}" in text
+    assert all(each in one_line(text) for each in facts["sentences"])
     assert facts["ledger"]["head"] in text
     assert facts["ledger"]["identity"] in text
-    assert all(each in one_line(text) for each in [*facts["assumptions"], facts["totals"]["if"]])
     assert facts["name"] == tmp_path.name
     assert f"Model       {tmp_path.name}\nWritten by  {facts['software']}\n" in text
     assert facts["private"] is False

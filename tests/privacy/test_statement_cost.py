@@ -81,11 +81,15 @@ def test_what_was_spent_stands_beside_what_it_assumes():
     budget = Budget(epsilon=1.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE)
     assert Statement(budget=budget, spends=()).spent() == {
         "epsilon": 0.0,
-        "if": "each row is another person and nobody is in two tasks",
+        "if": "no person is in more than 1 task, and each row is another person; this is not checked",
         "budget": 1.0,
         "delta": 1e-5,
         "adjacency": "replace-one",
         "private": True,
+        "warnings": [],
+        "in_tasks": [
+            f"{tasks}: epsilon 0.0000 at delta 1e-05" for tasks in ("1 such task", "3 such tasks", "12 such tasks")
+        ],
     }
     spends = [spent(events.Gaussian(noise_multiplier=9.0))]
     found = Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=spends).spent()

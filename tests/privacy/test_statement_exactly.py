@@ -62,7 +62,7 @@ def test_json_has_every_fact():
         "epsilon_by_tasks_per_person",
         "bound_by_tasks_per_person",
     }
-    assert totals["if"] == "each row is another person and nobody is in more than 2 tasks"
+    assert totals["if"] == "no person is in more than 2 tasks, and each row is another person; this is not checked"
     assert totals["now"] == {
         "epsilon": math.ceil(both.epsilon * 1e4) / 1e4,
         "delta": 1e-5,
@@ -73,7 +73,8 @@ def test_json_has_every_fact():
     assert totals["at_most"] == {"epsilon": 2.0, "delta": 1e-5}
     assert list(totals["epsilon_by_tasks_per_person"]) == ["1", "3", "12"]
     assert list(totals["bound_by_tasks_per_person"]) == ["1", "3", "12"]
-    assert len(found["assumptions"]) == 6
+    assert len(found["assumptions"]) == 9
+    assert found["sentences"] == statement().sentences()
     json.dumps(found, allow_nan=False)
 
 
@@ -86,7 +87,7 @@ def test_text_has_every_row_with_its_marks():
     assert lines[6:10] == [
         "Ledger      i",
         "Head        h",
-        "Private     yes: all noise came from the operating system",
+        "Private     Real noise was used. The assumptions below must still be true.",
         "Tuning      tuning not covered: by hand",
     ]
     at = lines.index("Spends")
@@ -108,7 +109,7 @@ def test_text_has_every_row_with_its_marks():
     plain = statement(acts=(), head=None, spends=()).text()
     assert plain.endswith("\n\nSpends: none yet")
     assert "Ledger" not in plain
-    assert "NOT" not in plain
+    assert "NOT COVERED" not in plain
     assert "Model" not in plain
     assert "Private     nothing was drawn yet\nTuning      none is recorded\n" in plain
 
@@ -138,13 +139,13 @@ def test_exposures_beyond_delta_are_said():
     """A person in more tasks than the budget says: the chances of exposure add up beyond delta."""
     event = events.compose(GAUSSIAN, events.Exposure(chance=0.9e-5))
     found = Statement(budget=Budget(epsilon=2.0, delta=1e-5), spends=[spend(2, "march", event)])
-    assert "  n = 1     epsilon 0." in found.text()
+    assert "  1 such task: epsilon 0." in found.text()
     wider = found.if_in(3, delta=2 * 3 * 1e-5)
     shown = f"{math.ceil(wider * 1e4) / 1e4:.4f} at delta 6e-05"
-    assert f"  n = 3     epsilon {shown}; no bound at 1e-05\n" in found.text()
+    assert f"  3 such tasks: epsilon {shown}; no bound at 1e-05\n" in found.text()
     for chance, delta, finite in ((0.16, 0.2, True), (0.3, 0.4, False), (0.3, 0.5, False)):
         event = events.compose(GAUSSIAN, events.Exposure(chance=chance))
         found = Statement(budget=Budget(epsilon=2.0, delta=delta), spends=[spend(2, "march", event)])
         assert math.isfinite(found.bound_if_in(3)[0]) == finite
         assert found.bound_if_in(3)[1] == 0.5
-        assert ("  n = 3     no bound\n" in found.text()) != finite
+        assert ("  3 such tasks: no bound\n" in found.text()) != finite

@@ -6,6 +6,7 @@ from reticent import Adjacency, Budget
 from reticent.budget import Persons
 from reticent.memory import Epoch
 from reticent.privacy import events, statement_text
+from reticent.privacy import statement as privacy_statement
 from reticent.privacy.statement import NOT_PRIVATE, Act, Spend, Statement
 
 ROW = events.Remembered(noise_multiplier=4.0, epoch=1, horizon=12)
@@ -31,7 +32,6 @@ FULL = """\
 Privacy statement
 
 A warning. Do not publish these releases.
-
 NOT COVERED: tuning not covered: by hand
 
 Model       a model
@@ -43,17 +43,13 @@ Tuning      tuned on public data; tuning not covered: by hand
 Not covered the rest
 
 Budget      epsilon 1, delta 1e-05, add-or-remove-one: what one person may lose
-            over the whole stream. A spend beyond it is refused.
-Spent now   epsilon 0.8641 at delta 1e-05 (add-or-remove-one); 1.8569 (tight)
-            for replace-one;
-            if each person has one id, and no two share one, and nobody is in
-            two tasks
-At most     epsilon 1 at delta 1e-05, however many tasks follow, under the same
-            condition
-If a person were in n such tasks:
-  n = 1     epsilon 0.9264 at delta 1e-05
-  n = 3     epsilon 2.1620 at delta 1e-05
-  n = 12    epsilon 6.3508 at delta 1e-05
+            over the whole stream
+Now         What one person has lost has no bound.
+Later       No budget bounds what follows, either.
+If a person were in
+  1 such task: no bound
+  3 such tasks: no bound
+  12 such tasks: no bound
 
 Assumptions
   - One.
@@ -82,16 +78,17 @@ Tuning      none is recorded
 Not covered the rest
 
 Budget      epsilon 2.5, delta 1e-06, replace-one: what one person may lose
-            over the whole stream. A spend beyond it is refused.
-Spent now   epsilon 0.0000 at delta 1e-06 (replace-one); 0.0000 for
-            add-or-remove-one;
-            if each row is another person and nobody is in more than 3 tasks
-At most     epsilon 2.5 at delta 1e-06, however many tasks follow, under the
-            same condition
-If a person were in n such tasks:
-  n = 1     epsilon 0.0000 at delta 1e-06
-  n = 3     epsilon 0.0000 at delta 1e-06
-  n = 12    epsilon 0.0000 at delta 1e-06
+            over the whole stream
+Now         Epsilon 0.0000 of 2.5 used at delta 1e-06 (replace-one). Valid only
+            if no person is in more than 3 tasks, and each row is another
+            person; this is not checked.
+            Epsilon 0.0000 for add-or-remove-one.
+Later       At most epsilon 2.5 at delta 1e-06, however many tasks follow,
+            under the same condition: a spend beyond it is refused.
+If a person were in
+  1 such task: epsilon 0.0000 at delta 1e-06
+  3 such tasks: epsilon 0.0000 at delta 1e-06
+  12 such tasks: epsilon 0.0000 at delta 1e-06
 
 Assumptions
   - One.
@@ -106,7 +103,7 @@ def short(monkeypatch):
     monkeypatch.setattr(Statement, "assumptions", lambda _: ["One.", "Two."])
     monkeypatch.setattr(Statement, "memory_sentences", lambda *_: ["Three."])
     monkeypatch.setattr(statement_text, "OUTSIDE", "the rest")
-    monkeypatch.setattr(statement_text, "NOT_PRIVATE", "A warning.")
+    monkeypatch.setattr(privacy_statement, "NOT_PRIVATE", "A warning.")
 
 
 @pytest.mark.usefixtures("short")
@@ -132,12 +129,12 @@ def test_bounds_that_need_another_delta_say_so(monkeypatch):
         ((2.0, 1e-4), "epsilon 2.0000 at delta 0.0001; no bound at 1e-05"),
     ):
         monkeypatch.setattr(Statement, "bound_if_in", lambda _, n, bound=bound: bound)
-        assert statement_text._in_tasks(statement, 12) == f"  n = 12    {said}"
+        assert statement.in_tasks()[2] == f"12 such tasks: {said}"
 
 
 def test_private_statements_say_where_noise_came_from():
     text = Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=SPENDS[:1], head="aa").text()
-    assert "Private     yes: all noise came from the operating system" in text
+    assert "Private     Real noise was used. The assumptions below must still be true.\n" in text
     assert "Ledger      without identity, of an earlier format" in text
     assert "NOT PRIVATE" not in text
 

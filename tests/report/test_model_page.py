@@ -73,7 +73,7 @@ def test_model_page_loads_no_package_that_holds_data():
 def test_model_page_begins_with_what_is_claimed_and_under_which_condition():
     model = trained()
     body = page_of(model).split("</h1>")[1].lstrip()
-    assert body.startswith('<p class="takeaway">One person has lost at most epsilon ')
+    assert body.startswith('<p class="takeaway">Epsilon ')
     assert body.index(f"if {model.statement().condition}.") < body.index("</p>")
     for fact in ("Model id (ledger)", "Last hash of the ledger", "Written by"):
         assert f"<dt>{fact}</dt>" in body

@@ -3,15 +3,25 @@
 import html
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import reticent as rt
-from reticent.memory import STOLEN
-from reticent.privacy import events
+from reticent.budget import Persons
+from reticent.labels import LabelSpace
+from reticent.memory import STOLEN, Epoch
+from reticent.privacy import events, planning
+from reticent.privacy.conditions import conditions
 from reticent.privacy.statement import UNCOVERED, Act, Spend, Statement
+from reticent.released import card
+from reticent.released.account import Account
+from reticent.released.model import Model
+from reticent.released.settings import MEMORY, PERSON
+from reticent.released.sums import Sums
 from reticent.report import sign_off
+from reticent.report.model_page import model_page
 from reticent.report.sign_off import sign_off_page
 
 BUDGET = rt.Budget(epsilon=1.0, delta=1e-5)
@@ -47,7 +57,7 @@ def test_sign_off_says_everything(tmp_path):
     assert "<h1>Privacy sign-off: diagnoses</h1>" in text
     assert statement.identity is not None
     assert statement.head is not None
-    for said in (statement.identity, statement.head, statement.software, statement.condition, *statement.assumptions()):
+    for said in (statement.identity, statement.head, statement.software):
         assert said in text
     assert [row[0] for row in rows(text)] == ["march", "april &lt;b&gt;"]
     assert all(signer in text for signer in sign_off.SIGNERS)
@@ -57,9 +67,81 @@ def test_sign_off_says_everything(tmp_path):
     assert "<script" not in text
 
 
+ROOT = Path(__file__).parents[2]
+ROW = events.Remembered(noise_multiplier=8.0, epoch=1, horizon=12)
+EPOCH = Epoch(number=1, vault=None, place=None, eighths=2, horizon=12, recurring=None)
+NOT_COVERED = Act(row=9, at="2026-01-01", text=f"{UNCOVERED}: 2 trials on <b>sensitive</b> data, not paid for")
+STATEMENTS = {
+    "nothing spent": lambda: Statement(budget=BUDGET, spends=(), persons=Persons.BY_IDS),
+    "sums": lambda: stated(spend(2, "march", persons=Persons.BY_IDS), spend(3, "april", persons=Persons.STATED)),
+    "released labels": lambda: stated(spend(2, "march", event=planning.joint_gaussian(BUDGET, 0.1))),
+    "training": lambda: stated(spend(2, "march", event=events.DpSgd(noise_multiplier=2.0, rate=0.01, steps=100))),
+    "seeded": lambda: stated(spend(2, "march", private=False)),
+    "not covered": lambda: stated(spend(2, "march"), acts=(NOT_COVERED,)),
+    "voided": lambda: stated(spend(2, "march", voided="a slip")),
+    "memory": lambda: stated(spend(2, "march", event=ROW), memory=EPOCH),
+    "large": lambda: replace(stated(spend(2, "march")), budget=rt.Budget(epsilon=50.0, delta=0.01, tasks_per_person=3)),
+    "replace-one": lambda: replace(
+        stated(spend(2, "march")),
+        budget=rt.Budget(epsilon=2.0, delta=1e-5, adjacency=rt.Adjacency.REPLACE_ONE, examples_per_person=4),
+    ),
+}
+
+
+def carded(statement: Statement) -> str:
+    """The card of a model whose ledger says this."""
+    account = Account(first=statement.budget.to_json(), spends={s.row: s for s in statement.spends})
+    account.acts = list(statement.acts)
+    account.settings = {} if statement.memory is None else {MEMORY: statement.memory.to_json()}
+    account.settings |= {PERSON: "who"} if statement.persons is Persons.BY_IDS else {}
+    settings = {"budget": statement.budget.to_json(), "policy": {"kind": "public"}, "encoder": None}
+    return card.text(Model(LabelSpace(("a",)), Sums()), settings, account).replace("\\", "")
+
+
+@pytest.mark.parametrize("kind", list(STATEMENTS))
+def test_every_sentence_is_shown_everywhere(kind):
+    """The page that an officer signs omitted "no bound at 1e-05", and the text stated a number for seeded noise."""
+    statement = STATEMENTS[kind]()
+    sentences, spent = statement.sentences(), statement.spent()
+    shown = {
+        "text": statement.text(),
+        "sign-off": html.unescape(page_of(statement)),
+        "model page": html.unescape(model_page("A model", releases=[], known=["a"], statement=statement)),
+        "card": carded(statement),
+        "JSON": "\n".join(statement.json()["sentences"]),
+    }
+    for place, text in shown.items():
+        plain = " ".join(text.split())
+        assert [sentence for sentence in sentences if " ".join(sentence.split()) not in plain] == [], place
+    assert {*spent["warnings"], *spent["in_tasks"]} <= set(sentences)
+    assert statement.warnings() == spent["warnings"]
+    assert spent["if"] in statement.claim or not statement.private
+    if kind == "released labels":
+        assert "12 such tasks: epsilon 3.4393 at delta 0.00024; no bound at 1e-05" in sentences
+    assert bool(statement.warnings()) == (kind in ("seeded", "not covered", "large"))
+
+
+def test_one_table_of_what_is_enforced_and_assumed():
+    """SECURITY.md, the officer's guide and the page to sign; each assumption of a statement is a line of it."""
+    lines = [f"| {found.sentence} | {found.status} | {found.broken_by} |" for found in conditions()]
+    for page in ("SECURITY.md", "docs/guide-officer.md"):
+        assert "\n".join(lines) in (ROOT / page).read_text(encoding="utf-8")
+    statement = STATEMENTS["memory"]()
+    text = html.unescape(page_of(statement))
+    for found in statement.conditions():
+        at = text.index(found.sentence)
+        assert found.status in text[at : at + 600]
+        assert found.broken_by in text[at : at + 600]
+        assert (found.sentence in statement.assumptions()) == (found.status != "enforced")
+    table = text.split('<section id="enforced-and-assumed">')[1].split("</section>")[0]
+    assert table.count("☐") == len(statement.assumptions()) - 1  # what is compared needs no box
+    assert len(statement.conditions()) == len(conditions())
+    assert len(STATEMENTS["sums"]().conditions()) == len(conditions()) - 1  # no vault
+
+
 def test_the_claim_never_stands_without_its_condition():
     text = page_of(stated(spend(2, "march")))
-    assert text.count("has lost at most") == text.count(f"if {stated(spend(2, 'march')).condition}.") == 1
+    assert text.count(" used at delta ") == text.count(f"Valid only if {stated(spend(2, 'march')).condition}.") == 1
 
 
 def test_what_is_not_private_or_not_covered_is_said():
@@ -70,11 +152,12 @@ def test_what_is_not_private_or_not_covered_is_said():
     assert f"NOT COVERED: {UNCOVERED}: by hand" in text
     assert rows(text)[0][5].startswith("NOT PRIVATE")
     assert rows(text)[0][3] == "infinity"
-    assert "has lost at most" not in text  # seeded noise bounds nothing
+    assert " used at delta " not in text  # seeded noise bounds nothing
     assert "What one person has lost has no bound." in text
     assert "12 such tasks: no bound" in text
     tuned = page_of(replace(seeded, spends=(spend(2, "march"),)))
-    assert f"if {seeded.condition}. What is listed as not covered is not counted." in tuned
+    assert f"if {seeded.condition}." in tuned
+    assert f"NOT COVERED: {UNCOVERED}: by hand" in tuned
 
 
 def test_a_model_with_memory_says_what_its_vault_tells(tmp_path):

@@ -81,8 +81,9 @@ def learned(policy: Any, learner: rt.Cosine, tasks: list[Any], threads: int = 1)
     model = rt.ContinualClassifier(
         labels=policy, learner=learner, budget=BUDGET, noise=NoiseSource.seeded(5), engine=Local(threads=threads)
     )
-    for given in tasks:
-        model.learn_task(*given) if isinstance(given, tuple) else model.learn_task(**given)
+    for i, given in enumerate(tasks):
+        at, more = (given, {}) if isinstance(given, tuple) else ((), given)
+        model.learn_task(*at, **more, name=f"task {i}")
     return [{**release.parameters, "labels": release.labels.labels} for release in model.releases]
 
 

@@ -77,14 +77,15 @@ def _say(sentence: str) -> None:
 
 
 def _show_our_warnings() -> None:
-    """Shows our own warnings as sentences, without the line of code that they come from."""
-    others = warnings.showwarning
+    """Shows each of our own warnings once, as a sentence, without the line of code that it comes from."""
+    others, said = warnings.showwarning, set[str]()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-        if issubclass(category, errors.ReticentWarning):
-            _say(f"Warning: {message}")
-        else:
+        if not issubclass(category, errors.ReticentWarning):
             others(message, category, *place, **more)
+        elif str(message) not in said:
+            said.add(str(message))
+            _say(f"Warning: {message}")
 
     warnings.simplefilter("always", errors.ReticentWarning)
     warnings.showwarning = show

@@ -201,7 +201,7 @@ def evaluate(
             typer.echo(json.dumps(facts, indent=2))
             return
         typer.echo(f"accuracy {accuracy:.4f} (noisy)")
-        person_options.say_spent(classifier.spent())
+        person_options.say_spent(classifier.statement())
         allowed = f"this budget allows one person {classifier.budget.tasks_per_person:,}"
         also = f"For whoever is in a learned task too, this is another task of theirs; {allowed}."
         typer.echo(person_options.folded(also))

@@ -30,6 +30,7 @@ from reticent.cli.options import (
     Text,
     starting_with,
 )
+from reticent.numerics.shared_memory import share_a_file
 
 
 def _encoders() -> list[str]:
@@ -173,6 +174,8 @@ def learn(
     from reticent.policies import PublicLabels
 
     task, cluster = task_name(source, name), cluster_of(engine, address)
+    if labels is not None and share_a_file(labels, source):
+        raise errors.InvalidValue("Expected --labels FILE with labels that were chosen in public, got the examples.")
     part = None if labels is None else PublicLabels.from_file(labels).labels
     classifier = loaded(model, encoder, learner, vault, device=device, batch_size=batch_size, bf16=bf16)
     classifier.engine = cluster
@@ -185,12 +188,12 @@ def learn(
     classifier.learn_task(examples, name=task, each_row_is_a_person=person is None, labels=part)
     if anchor is not None:
         ledger_verbs.anchored(model, anchor)
-    facts = {"task": task, "labels_known": len(classifier.classes_), **classifier.spent()}
+    statement, known = classifier.statement(), len(classifier.classes_)
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        typer.echo(json.dumps({"task": task, "labels_known": known, **statement.spent()}, indent=2))
         return
-    typer.echo(f"Learned {task}. {facts['labels_known']} label(s) known.")
-    person_options.say_spent(facts)
+    typer.echo(f"Learned {task}. {known} label(s) known.")
+    person_options.say_spent(statement)
 
 
 def _about_names(policy: Any) -> str:

@@ -8,10 +8,10 @@ import typer
 
 from reticent import errors
 from reticent.budget import Adjacency, Budget
-from reticent.privacy.rounding import exact, rounded_up
 
 if TYPE_CHECKING:
     from reticent.policies import Policy
+    from reticent.privacy.statement import Statement
 
 Person = Annotated[
     str | None, typer.Option("--person", "--unit", help="Column that says whose example each row is; or:")
@@ -87,8 +87,7 @@ def say_sizes(policy: "Policy", budget: Budget, *, remembers: bool) -> None:
         typer.echo(folded(gather if remembers else policy.expectation(budget)), err=True)
 
 
-def say_spent(facts: dict[str, Any]) -> None:
-    """Says what was lost, never without what that assumes."""
-    budget = f"{exact(facts['budget'])} at delta {exact(facts['delta'])}"
-    lost = f"One person has lost at most epsilon {rounded_up(facts['epsilon'])} of {budget}"
-    typer.echo(folded(f"{lost} ({facts['adjacency']}), if {facts['if']}."))
+def say_spent(statement: "Statement") -> None:
+    """Says what was lost, never without what that assumes, and what else must be read with it."""
+    for sentence in (statement.claim, *statement.warnings()):
+        typer.echo(folded(sentence))

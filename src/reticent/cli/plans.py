@@ -222,8 +222,8 @@ def _assumed(budget: Budget) -> str:
     """Says what the budget assumes of persons."""
     tasks, examples = budget.tasks_per_person, budget.examples_per_person
     return (
-        f"All this holds if one person is in at most {tasks} task{'s'[: tasks > 1]} with at most {examples} "
-        f"example{'s'[: examples > 1]} each (--tasks-per-person, --examples-per-person)."
+        f"Valid only if no person is in more than {tasks} task{'s'[: tasks > 1]}, with at most {examples} "
+        f"example{'s'[: examples > 1]} in each (--tasks-per-person, --examples-per-person); this is not checked."
     )
 
 

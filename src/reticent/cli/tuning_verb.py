@@ -9,6 +9,7 @@ from reticent.budget import Budget
 from reticent.cli import person_options
 from reticent.cli.inputs import encoder_of, labelled, learner_of, loaded
 from reticent.names import public_name
+from reticent.numerics.shared_memory import share_a_file
 
 if TYPE_CHECKING:
     from reticent.sensitive.learners.peft import PeftEnsemble
@@ -80,7 +81,7 @@ def privately(
 
     if validation is None:
         raise errors.InvalidValue("Expected --validation FILE: public data to score runs on; scores are not paid for.")
-    if validation.resolve() == source.resolve():
+    if share_a_file(validation, source):
         raise errors.InvalidValue("Expected other data for --validation: it must be public.")
     task = public_name(name)
     classifier = loaded(model, encoder, None)
@@ -107,7 +108,7 @@ def privately(
             name=task,
             mean_runs=mean_runs,
         )
-    person_options.say_spent(classifier.spent())
+    person_options.say_spent(classifier.statement())
     return found
 
 

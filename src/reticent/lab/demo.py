@@ -1,6 +1,7 @@
 """A complete example on embedded data, offline: a hospital codes diagnoses, chapter by chapter."""
 
 import shutil
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,7 +29,6 @@ from reticent.policies import PublicLabels, ReleasedLabels
 from reticent.privacy import planning, selection
 from reticent.privacy.count_weights import default_count_weight
 from reticent.privacy.memory_plan import memory_plan
-from reticent.privacy.rounding import exact, rounded_up
 from reticent.report import terminal
 from reticent.report.demo_page import Guess, Learned, Question, Story, demo_page
 from reticent.report.figures import Size
@@ -115,12 +115,8 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
         say(f"   {question.sentence}: expected {question.block}")
         for guess in question.guesses:
             say(escape(_line(guess, right=guess.block == question.block)))
-    spent = again.spent()
-    say(
-        f"[bold]5. The price.[/] {len(hospital.data.chapter_names)} tasks; one person has lost at most\n   epsilon "
-        f"{rounded_up(spent['epsilon'])} at delta {exact(spent['delta'])}, of a budget of {exact(spent['budget'])},\n"
-        f"   if {spent['if']}."
-    )
+    price = f"5. The price. {len(hospital.data.chapter_names)} tasks. {again.statement().claim}"
+    say(textwrap.fill(price, 79, subsequent_indent="   ").replace("5. The price.", "[bold]5. The price.[/]"))
     say(_memory(len(hospital.data.chapter_names)))
     story = _story(runs, again, hospital.data.chapter_names, sizes, [naive, *remedies], questions)
     (out / "report.html").write_text(demo_page(story), encoding="utf-8")
@@ -134,7 +130,7 @@ def run(out: Path, *, say: Say) -> dict[str, Any]:
         "labels_by_size": [asdict(group) for group in groups],
         "attack_accuracy": naive.accuracy,
         "predictions": {q.sentence: [asdict(guess) for guess in q.guesses] for q in questions},
-        "spent": spent,
+        "spent": again.spent(),
         "seconds": time.monotonic() - started,
     }
 

@@ -90,6 +90,7 @@ def plan(
         (433.0, 0.9052)
     """
     events.refuse_zero_delta(budget.delta)
+    budget.warn()
     sizes = tuple(errors.whole("class size", size, at_least=1) for size in class_sizes)
     event, sigma = _chosen(budget, mechanism, sizes, share, count_weight)
     law, weight = selection.law(event), getattr(event, "count_weight", None)

@@ -11,8 +11,9 @@ from reticent import names
 from reticent.budget import Adjacency, Budget, Persons
 from reticent.memory import STOLEN, Epoch
 from reticent.privacy import accounting, events
+from reticent.privacy.conditions import ENFORCED, Condition, conditions
 from reticent.privacy.events import Event
-from reticent.privacy.rounding import rounded_up
+from reticent.privacy.rounding import exact, rounded_up
 
 FORMAT, VERSION = "reticent privacy statement", 2  # of the JSON
 ORDERS_SHOWN = (1, 3, 12)
@@ -73,6 +74,7 @@ class Statement:
         head: The hash of the ledger's last row, which covers all rows before it.
         memory: The epoch of a model with memory.
         name: That of the model's folder; None in memory.
+        persons: What was said of persons when the model was made; spends say it for their own tasks.
 
     Example:
         >>> print(Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=()).text().splitlines()[0])
@@ -86,6 +88,7 @@ class Statement:
     head: str | None = None
     memory: Epoch | None = None
     name: str | None = None
+    persons: Persons = Persons.ASSUMED
 
     @cached_property
     def tasks(self) -> dict[str, Event]:
@@ -126,16 +129,68 @@ class Statement:
         """Returns what must be true of persons for the printed epsilon to hold; never print one without the other.
 
         >>> Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=()).condition
-        'each row is another person and nobody is in two tasks'
+        'no person is in more than 1 task, and each row is another person; this is not checked'
         """
-        budget, known = self.budget, {spend.persons for spend in self.spends if spend.voided is None}
+        budget, known = self.budget, {spend.persons for spend in self.spends if spend.voided is None} or {self.persons}
         rows, n = budget.examples_per_person, budget.tasks_per_person
         within = "each row is another person" if rows == 1 else f"nobody has more than {rows:,} rows in a task"
         if known == {Persons.BY_IDS}:
-            within = f"{ONE_ID},"
+            within = ONE_ID
         elif Persons.BY_IDS in known:
-            within += f" (in the tasks without person ids), {ONE_ID},"
-        return f"{within} and nobody is in {'two' if n == 1 else f'more than {n:,}'} tasks"
+            within += f" (in the tasks without person ids), {ONE_ID}"
+        beside = "" if Persons.BY_IDS in known else "and "
+        return f"no person is in more than {_counted(n, 'task')}, {beside}{within}; this is not checked"
+
+    # --- sentences: text, JSON, pages, card, `spent()` and the command line show these and no others
+
+    def sentences(self) -> list[str]:
+        """Returns all that must be read with a number of this statement, one sentence each.
+
+        Guarantees: text, JSON, both pages and the card have them all.      test_every_sentence_is_shown_everywhere
+        """
+        memory = [] if self.memory is None else self.memory_sentences(self.memory)
+        return [*self.warnings(), self.claim, self.at_most, *self.in_tasks(), *self.assumptions(), *memory]
+
+    def warnings(self) -> list[str]:
+        """Returns why the claim does not hold, does not cover everything, or says little."""
+        return [
+            *([] if self.private else [f"{NOT_PRIVATE} Do not publish these releases."]),
+            *(f"NOT COVERED: {said}" for said in self.not_covered),
+            *self.budget.cautions,
+        ]
+
+    @property
+    def claim(self) -> str:
+        """What was used of the budget, and the condition under which that is so.
+
+        >>> Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=()).claim.split(". ")[0]
+        'Epsilon 0.0000 of 1 used at delta 1e-05 (add-or-remove-one)'
+        """
+        budget = self.budget
+        if not self.private:
+            return "What one person has lost has no bound."
+        used = f"Epsilon {rounded_up(self.epsilon)} of {exact(budget.epsilon)} used at delta {exact(budget.delta)}"
+        return f"{used} ({budget.adjacency}). Valid only if {self.condition}."
+
+    @property
+    def at_most(self) -> str:
+        """What one person may lose over the whole stream."""
+        if not self.private:
+            return "No budget bounds what follows, either."
+        most = f"epsilon {exact(self.budget.epsilon)} at delta {exact(self.budget.delta)}"
+        return f"At most {most}, however many tasks follow, under the same condition: a spend beyond it is refused."
+
+    def in_tasks(self) -> list[str]:
+        """Returns what a person would lose who were in more tasks like those spent so far."""
+        return [self._in_tasks(n) for n in ORDERS_SHOWN]
+
+    def _in_tasks(self, n: int) -> str:
+        such, at = f"{_counted(n, 'such task')}:", self.budget.delta
+        epsilon, delta = self.bound_if_in(n) if self.private else (math.inf, at)
+        if math.isinf(epsilon):
+            return f"{such} no bound"
+        reached = f"{such} epsilon {rounded_up(epsilon)} at delta {exact(delta)}"
+        return reached if delta == at else f"{reached}; no bound at {exact(at)}"
 
     def spent(self) -> dict[str, Any]:
         """Returns the loss so far, rounded up, with what it assumes of persons, beside the budget."""
@@ -146,6 +201,8 @@ class Statement:
             "delta": self.budget.delta,
             "adjacency": str(self.budget.adjacency),
             "private": self.private,
+            "warnings": self.warnings(),
+            "in_tasks": self.in_tasks(),
         }
 
     def if_in(self, tasks_per_person: int, *, delta: float | None = None) -> float:
@@ -248,6 +305,7 @@ class Statement:
                 "bound_by_tasks_per_person": {str(n): self._bound_json(n) for n in ORDERS_SHOWN},
             },
             "assumptions": self.assumptions(),
+            "sentences": self.sentences(),
             **({} if self.memory is None else {"memory": self._memory_json(self.memory)}),
         }
 
@@ -283,32 +341,34 @@ class Statement:
             STOLEN,
         ]
 
+    def conditions(self) -> list[Condition]:
+        """Returns what is enforced and what is assumed, with the numbers of this model."""
+        tasks, rows = _counted(self.budget.tasks_per_person, "task"), _counted(self.budget.examples_per_person, "row")
+        return conditions(tasks=tasks, rows=rows, memory=self.memory is not None)
+
+    @property
+    def compared(self) -> str:
+        """Which data sets must look alike."""
+        return {
+            Adjacency.ADD_OR_REMOVE_ONE: "We compare the data with and without everything that one person contributed.",
+            Adjacency.REPLACE_ONE: "We compare the data with others, in which one person contributed as many other "
+            "records; the number of records is public.",
+        }[self.budget.adjacency]
+
     def assumptions(self) -> list[str]:
         """Returns what the guarantee rests on, one sentence each."""
-        budget = self.budget
-        change = {
-            Adjacency.ADD_OR_REMOVE_ONE: "adding or removing everything one person contributed",
-            Adjacency.REPLACE_ONE: "replacing everything one person contributed; the number of examples is public",
-        }[budget.adjacency]
-        n, rows = budget.tasks_per_person, budget.examples_per_person
-        return [
-            f"Neighbouring data sets differ by {change}.",
-            f"One person is in at most {n:,} task(s). Nothing checks that: ids are not compared between tasks. Each "
-            "name below is a task, those of tuning and of private accuracy too.",
-            f"One person contributes at most {rows:,} row(s) to a task: by ids, further rows are left out; without "
-            "ids, nothing checks it.",
-            "Which task an example belongs to depends on that example alone.",
-            "Names, number and types of columns are public, and what turned records into inputs (scalers, vectorizers, "
-            "encoders) was fixed without these data.",
-            "Running time, memory use and who may read the raw data are outside the guarantee.",
-            *(["Nobody who sees the releases reads the vault."] if self.memory is not None else []),
-        ]
+        assumed = [condition.sentence for condition in self.conditions() if condition.status != ENFORCED]
+        return [self.compared, *assumed]
 
     def text(self) -> str:
         """Returns the statement as text, at most 80 columns wide."""
         from reticent.privacy import statement_text
 
         return statement_text.text(self)
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n > 1)}"
 
 
 def tightness(cost: accounting.Cost) -> str:

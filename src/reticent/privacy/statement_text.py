@@ -1,6 +1,5 @@
 """The privacy statement as people read it: at most 80 columns, few digits, and what is not private on top."""
 
-import math
 import textwrap
 
 from reticent import names
@@ -8,7 +7,7 @@ from reticent.budget import Adjacency
 from reticent.privacy import events
 from reticent.privacy.event_words import in_words
 from reticent.privacy.rounding import exact, rounded_up
-from reticent.privacy.statement import NOT_PRIVATE, ORDERS_SHOWN, Spend, Statement, tightness
+from reticent.privacy.statement import Spend, Statement, tightness
 
 WIDTH = 79
 _KEY = 12  # columns before what a line says
@@ -26,9 +25,8 @@ def text(statement: Statement) -> str:
       - Every epsilon stands beside what it assumes of persons.                  test_statement_prints_assumptions
     """
     lines = ["Privacy statement"]
-    lines += [] if statement.private else ["", *_folded(f"{NOT_PRIVATE} Do not publish these releases.")]
-    uncovered = [line for said in statement.not_covered for line in _folded(f"NOT COVERED: {said}")]
-    lines += ["", *uncovered] if uncovered else []
+    warnings = [line for said in statement.warnings() for line in _folded(said)]
+    lines += ["", *warnings] if warnings else []
     lines += ["", *_about(statement), "", *_costs(statement), "", "Assumptions"]
     lines += [line for sentence in statement.assumptions() for line in _folded(sentence, "  - ")]
     lines += _memory(statement)
@@ -44,7 +42,7 @@ def text(statement: Statement) -> str:
 def _about(statement: Statement) -> list[str]:
     """Which model this is of, and what its number does and does not cover."""
     tuned = [names.shown(act.text) for act in statement.acts if act.text.startswith("tun")]
-    private = "yes: all noise came from the operating system" if statement.private else "NO"
+    private = "Real noise was used. The assumptions below must still be true." if statement.private else "NO"
     return [
         *([] if statement.name is None else _line("Model", names.shown(statement.name))),
         *_line("Written by", f"reticent {statement.software}"),
@@ -58,29 +56,18 @@ def _about(statement: Statement) -> list[str]:
 
 def _costs(statement: Statement) -> list[str]:
     budget, now = statement.budget, statement.now
-    of_budget, at = f"epsilon {exact(budget.epsilon)}", f"at delta {exact(budget.delta)}"
     other = f"{rounded_up(now.replace_one)} ({tightness(now)}) for replace-one"
     if budget.adjacency is Adjacency.REPLACE_ONE:
         other = f"{rounded_up(now.epsilon)} for add-or-remove-one"
-    spent = f"epsilon {rounded_up(statement.epsilon)} {at} ({budget.adjacency}); {other};"
-    purpose = "what one person may lose over the whole stream. A spend beyond it is refused."
+    limits = f"epsilon {exact(budget.epsilon)}, delta {exact(budget.delta)}, {budget.adjacency}"
     return [
-        *_line("Budget", f"{of_budget}, delta {exact(budget.delta)}, {budget.adjacency}: {purpose}"),
-        *_line("Spent now", spent),
-        *_line("", f"if {statement.condition}"),
-        *_line("At most", f"{of_budget} {at}, however many tasks follow, under the same condition"),
-        "If a person were in n such tasks:",
-        *(_in_tasks(statement, tasks) for tasks in ORDERS_SHOWN),
+        *_line("Budget", f"{limits}: what one person may lose over the whole stream"),
+        *_line("Now", statement.claim),
+        *(_line("", f"Epsilon {other}.") if statement.private else []),
+        *_line("Later", statement.at_most),
+        "If a person were in",
+        *(f"  {said}" for said in statement.in_tasks()),
     ]
-
-
-def _in_tasks(statement: Statement, tasks: int) -> str:
-    epsilon, delta = statement.bound_if_in(tasks)
-    start = f"  n = {tasks:<5} "
-    if math.isinf(epsilon):
-        return f"{start}no bound"
-    reached = f"{start}epsilon {rounded_up(epsilon)} at delta {exact(delta)}"
-    return reached if delta == statement.budget.delta else f"{reached}; no bound at {exact(statement.budget.delta)}"
 
 
 def _spend(statement: Statement, spend: Spend) -> list[str]:

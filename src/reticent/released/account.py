@@ -10,7 +10,7 @@ from reticent import names
 from reticent.budget import Budget
 from reticent.privacy.statement import Act, Spend, Statement
 from reticent.released import ledger_rows
-from reticent.released.settings import epoch_of
+from reticent.released.settings import epoch_of, persons_of
 
 _GENESIS = "reticent ledger"
 
@@ -126,4 +126,5 @@ class Account:
             head=self.chain,
             memory=epoch_of(self.settings or {}),
             name=name,
+            persons=persons_of(self.settings or {}),
         )

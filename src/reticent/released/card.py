@@ -11,16 +11,16 @@ from typing import Any
 from reticent import names
 from reticent.budget import Budget
 from reticent.numerics import files, reading
-from reticent.privacy.rounding import exact
-from reticent.privacy.statement import NOT_PRIVATE, Spend, Statement
+from reticent.privacy.statement import Spend, Statement
 from reticent.released.account import Account
 from reticent.released.model import Model
-from reticent.released.settings import epoch_of
+from reticent.released.settings import epoch_of, persons_of
 
 CARD = "README.md"
 # Where this line is missing, the file is somebody's own and stays as it is.
 MARK = "# Written anew by reticent after each task. Remove this line to keep a text of your own."
 _MOST_LABELS, _MOST_TASKS, _LONGEST = 100, 100, 80  # shown; characters of a name
+_LONGEST_SENTENCE = names.LONGEST_SENTENCE + 100
 _LARGEST = 1 << 20  # bytes of a card that is looked at
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 # What is public about encoders that come with a package: the task, and where the weights are from.
@@ -82,14 +82,14 @@ def text(model: Model, settings: Mapping[str, Any], account: Account) -> str:
         acts=tuple(account.acts),
         identity=account.identity,
         memory=epoch_of(account.settings or {}) if account.first else None,
+        persons=persons_of(account.settings or {}),
     )
     parts = [
         *_front_matter(settings),
         "",
         "# A classifier with differential privacy",
         "",
-        *([] if statement.private else [f"**{NOT_PRIVATE} Do not publish this folder.**", ""]),
-        *(f"**NOT COVERED: {escaped(sentence, longest=2000)}**\n" for sentence in statement.not_covered),
+        *(f"**{escaped(sentence, longest=_LONGEST_SENTENCE)}**\n" for sentence in statement.warnings()),
         *_summary(model, settings),
         "",
         "## Privacy",
@@ -161,16 +161,18 @@ def _summary(model: Model, settings: Mapping[str, Any]) -> list[str]:
 
 
 def _privacy(statement: Statement, account: Account) -> list[str]:
-    budget = statement.budget
     head = f"row {account.rows} of the ledger, `{account.chain}`" if account.rows else "the first row of the ledger"
-    if not statement.private:
-        return [f"No bound holds: see above. As of {head}."]
+    memory = [] if statement.memory is None else statement.memory_sentences(statement.memory)
     return [
-        f"One person loses at most **epsilon {exact(budget.epsilon)} at delta {exact(budget.delta)}** "
-        f"({budget.adjacency}) over the whole stream,",
-        f"however many tasks follow, if {statement.condition}. It rests on this:",
+        f"**{statement.claim}** {statement.at_most}",
         "",
-        *(f"- {sentence}" for sentence in statement.assumptions()),
+        "If a person were in",
+        "",
+        *(f"- {sentence}" for sentence in statement.in_tasks()),
+        "",
+        "It rests on this:",
+        "",
+        *(f"- {sentence}" for sentence in (*statement.assumptions(), *memory)),
         "",
         f"As of {head}. What was spent so far, row by row: `reticent ledger` on this folder.",
     ]

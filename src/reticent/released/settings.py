@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reticent import errors
-from reticent.budget import Budget
+from reticent.budget import Budget, Persons
 from reticent.memory import Epoch
 from reticent.numerics.reading import json_of
 
@@ -52,6 +52,13 @@ def checked(stored: Any) -> dict[str, Any]:
 def epoch_of(stored: Mapping[str, Any]) -> Epoch | None:
     """Returns the epoch of memory that settings name, if any."""
     return Epoch.from_json(stored[MEMORY]) if MEMORY in stored else None
+
+
+def persons_of(stored: Mapping[str, Any]) -> Persons:
+    """Returns what init was told of persons; nothing is said by Python before the first task."""
+    if PERSON not in stored:
+        return Persons.ASSUMED
+    return Persons.STATED if stored[PERSON] is None else Persons.BY_IDS
 
 
 def names_an_epoch(stored: Mapping[str, Any]) -> bool:

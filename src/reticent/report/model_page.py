@@ -7,7 +7,7 @@ from reticent import names
 from reticent.labels import Label
 from reticent.privacy.event_words import in_words
 from reticent.privacy.rounding import exact, rounded_up
-from reticent.privacy.statement import NOT_PRIVATE, Statement
+from reticent.privacy.statement import Statement
 from reticent.released.release import Release
 from reticent.report import axes, page, sign_off, spends, svg
 
@@ -29,15 +29,13 @@ def model_page(title: str, *, releases: Sequence[Release], known: Collection[Lab
         >>> "Nothing was released yet" in model_page("A model", releases=[], known=["a", "b"], statement=statement)
         True
     """
-    warnings = [] if statement.private else [f"{NOT_PRIVATE} Do not publish these releases."]
-    warnings += [f"NOT COVERED: {sentence}" for sentence in statement.not_covered]
     counts = list(_labels_known(releases, known))
     plots = [*_growth(releases, counts), *_prices(statement)]
     return page.page(
         title,
         [
-            page.paragraph(sign_off.claim(statement), kind="takeaway"),
-            *(page.paragraph(text, kind="warn") for text in warnings),
+            page.paragraph(statement.claim, kind="takeaway"),
+            *(page.paragraph(text, kind="warn") for text in statement.warnings()),
             page.paragraph(f"{len(releases):,} release(s); {len(known):,} label(s) known."),
             page.facts(sign_off.identity(statement)),
             page.section("At a glance", [svg.grid(plots)] if plots else []),

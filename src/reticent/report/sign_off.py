@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reticent.privacy import events
+from reticent.privacy.conditions import ENFORCED
 from reticent.privacy.event_words import in_words
 from reticent.privacy.rounding import exact, rounded_up
-from reticent.privacy.statement import NOT_PRIVATE, ORDERS_SHOWN, Spend, Statement
+from reticent.privacy.statement import Spend, Statement
 from reticent.privacy.statement_text import OUTSIDE
 from reticent.report import page
 
@@ -34,43 +35,20 @@ def sign_off_page(statement: Statement, *, releases: int, labels: int) -> str:
         >>> "Nothing was spent yet" in text
         True
     """
-    outside = [
-        *(f"NOT COVERED: {sentence}" for sentence in statement.not_covered),
-        f"Outside the guarantee: {OUTSIDE}.",
-    ]
     return page.page(
         f"Privacy sign-off: {statement.name or 'a model in memory'}",
         [
-            page.paragraph(claim(statement), kind="takeaway"),
-            "" if statement.private else page.paragraph(f"{NOT_PRIVATE} Do not publish these releases.", kind="warn"),
+            page.paragraph(statement.claim, kind="takeaway"),
+            *(page.paragraph(sentence, kind="warn") for sentence in statement.warnings()),
             page.facts(_about(statement, releases, labels)),
-            page.section("To be confirmed: the claim holds if", [page.checklist(statement.assumptions())]),
-            page.section("Not covered", [page.checklist(outside)]),
+            page.section("Enforced and assumed", [_conditions(statement)]),
+            page.section("Not covered", [page.checklist([f"Outside the guarantee: {OUTSIDE}."])]),
             page.section("Memory", _memory(statement)),
             page.section("Tasks", [_tasks(statement)]),
             page.section("Signatures", [_signatures()]),
         ],
         kind="sign-off",
     )
-
-
-def claim(statement: Statement) -> str:
-    """Returns what one person has lost, with what it assumes of persons.
-
-    >>> from reticent import Budget
-    >>> claim(Statement(budget=Budget(epsilon=1.0, delta=1e-5), spends=()))
-    'Nothing was spent yet: nobody has lost anything.'
-    """
-    if not statement.spends:
-        return "Nothing was spent yet: nobody has lost anything."
-    if not statement.private:
-        return "What one person has lost has no bound."
-    budget = statement.budget
-    lost = (
-        f"One person has lost at most epsilon {rounded_up(statement.epsilon)} at delta {exact(budget.delta)} "
-        f"({budget.adjacency}), of a budget of {exact(budget.epsilon)}, if {statement.condition}."
-    )
-    return f"{lost} What is listed as not covered is not counted." if statement.not_covered else lost
 
 
 def identity(statement: Statement) -> dict[str, str]:
@@ -90,27 +68,25 @@ def _about(statement: Statement, releases: int, labels: int) -> dict[str, str]:
     return {
         **identity(statement),
         "Budget": f"{price}; a person is {limits}",
-        "At most": _at_most(statement),
-        "If a person were in": "; ".join(_in_tasks(statement, n) for n in ORDERS_SHOWN),
+        "Later": statement.at_most,
+        "If a person were in": ". ".join(statement.in_tasks()),
         "Published": f"{releases:,} release(s); {labels:,} label(s) are known",
     }
 
 
-def _at_most(statement: Statement) -> str:
-    if not statement.private:
-        return "no bound"
-    return f"epsilon {exact(statement.budget.epsilon)}, however many tasks follow: a spend beyond it is refused"
+def _conditions(statement: Statement) -> str:
+    """Returns what is to be confirmed: enforced or assumed, and who could break it; what is assumed has a box."""
+    rows = [
+        ("" if found.status == ENFORCED else "☐", found.sentence, found.status, found.broken_by)
+        for found in statement.conditions()
+    ]
+    headings = ["", "what must be true", "is", "who could break it"]
+    return page.paragraph(statement.compared) + page.table(headings, rows, stacked=True)
 
 
 def _memory(statement: Statement) -> list[str]:
     """Returns what is to be said of a vault: who could read it, and what it would tell them."""
     return [] if statement.memory is None else [page.checklist(statement.memory_sentences(statement.memory))]
-
-
-def _in_tasks(statement: Statement, tasks: int) -> str:
-    epsilon, delta = statement.bound_if_in(tasks) if statement.private else (math.inf, statement.budget.delta)
-    reached = "no bound" if math.isinf(epsilon) else f"epsilon {rounded_up(epsilon)} at delta {exact(delta)}"
-    return f"{tasks} such task{'s' if tasks > 1 else ''}: {reached}"
 
 
 @dataclass(frozen=True)

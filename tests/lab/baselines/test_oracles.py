@@ -88,7 +88,7 @@ def test_base_dataset_is_not_private(learner):
     assert not any(spend.private for spend in model.statement().spends)
     assert model.spent() == {**model.spent(), "epsilon": float("inf"), "private": False}
     assert "NOT PRIVATE" in model.privacy_statement()
-    assert "Spent now   epsilon infinity" in model.privacy_statement()
+    assert "Now         What one person has lost has no bound." in model.privacy_statement()
 
 
 def test_base_dataset_is_refused_by_models(tmp_path):

@@ -102,6 +102,10 @@ class NoiseSource:
     def __reduce__(self) -> NoReturn:
         raise TypeError("A noise source cannot be copied or pickled: the same noise must never be used twice.")
 
+    def __sklearn_clone__(self) -> "NoiseSource":
+        """Returns itself: clones of a classifier draw one after the other from one source, and never the same noise."""
+        return self
+
     def words(self, n: int) -> Words:
         """Returns n uniform 64-bit words of the operating system, many by keys of their own, unless it is seeded."""
         if self._repeatable is None:

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from reticent import errors
 from reticent.budget import Budget
 from reticent.gate.gate import Gate, RunPermit
+from reticent.numerics.shared_memory import share_memory
 from reticent.policies import PublicLabels
 from reticent.privacy import accounting, events, renyi
 from reticent.released.model import Encode
@@ -82,7 +81,8 @@ def tune_privately(
       - The whole selection is spent before anything is drawn.         test_private_tuning_spends_before_it_draws
       - No run spends more than the event says, at any Rényi order.    test_no_run_spends_more_than_the_event
       - How many runs there were is never published.                   test_number_of_runs_is_never_shown
-      - Sensitive examples, or parts of their array, are refused as public ones.
+      - Sensitive examples and labels, and parts of them, are refused as public ones; a copy is not, since a refusal of
+        equal rows would tell who supplies them what the sensitive ones are.
                                                                        test_sensitive_examples_are_no_public_validation
 
     Args:
@@ -105,7 +105,7 @@ def tune_privately(
     if not isinstance(policy, PublicLabels):
         raise errors.InvalidValue("Expected PublicLabels([...]): runs must not read them off the data.")
     held_out = _public_task(public_validation)
-    if public_validation[0] is inputs or _overlap(public_validation[0], inputs):
+    if any(share_memory(public, private) for public in public_validation for private in (inputs, labels)):
         raise errors.InvalidValue(
             "Expected public_validation of public examples, got the sensitive ones: scores on these are not paid for."
         )
@@ -169,11 +169,6 @@ def _public_task(validation: object) -> Task:
     if not task.labels:
         raise errors.InvalidValue("Expected at least one public example to score runs on.")
     return task
-
-
-def _overlap(one: object, other: object) -> bool:
-    """Returns whether two arrays are parts of one; looks at where they lie, never at their rows."""
-    return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(one, other)
 
 
 @contextlib.contextmanager
