@@ -5,7 +5,18 @@ import dataclasses
 import pytest
 
 import reticent.privacy
-from reticent.privacy import adaptive, correlation, events, expected, memory_plan, planning, pld, profiles, renyi, statement
+from reticent.privacy import (
+    adaptive,
+    correlation,
+    events,
+    expected,
+    memory_plan,
+    planning,
+    pld,
+    profiles,
+    renyi,
+    statement,
+)
 from reticent.privacy.selection import binary_test, gaussian_counts, laplace, optimal, truncated_geometric
 from tests.frozen import dataclasses_of
 
