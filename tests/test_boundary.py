@@ -41,7 +41,8 @@ ROOMS = [
 PLACES = {
     "errors": "numerics",
     **dict.fromkeys(
-        ["budget", "running_costs", "label_names", "labels", "memory", "names", "policies", "privacy"], "values"
+        ["budget", "running_costs", "label_names", "labels", "memory", "names", "policies", "privacy", "taxonomy"],
+        "values",
     ),
     **dict.fromkeys(
         [

@@ -53,11 +53,12 @@ def test_files_of_any_type_are_learned(tmp_path):
     frame.to_csv(tmp_path / "csv.csv", index=False)
     frame.to_parquet(tmp_path / "parquet.parquet", index=False)
     np.savez(tmp_path / "npz.npz", x=X, y=Y)
+    frame.astype({"code": float}).to_csv(tmp_path / "floats.csv", index=False)  # pandas: once a label is missing
     columns = ["--features", "a,b,c", "--label", "code"]
     for policy in (["--labels", tmp_path / "labels.txt"], ["--released"]):
         model = tmp_path / policy[0].strip("-")
         assert reticent("init", model, *BUDGET, "--encoder", "none", *policy).returncode == 0
-        for file in ("csv.csv", "parquet.parquet", "npz.npz"):
+        for file in ("csv.csv", "parquet.parquet", "npz.npz", "floats.csv"):
             words = [] if file == "npz.npz" else columns
             assert reticent("learn", tmp_path / file, "--model", model, EACH, *words).returncode == 0
             scored = reticent("evaluate", tmp_path / file, "--model", model, "--public", *words)
@@ -96,7 +97,7 @@ def test_a_column_of_numbers_is_refused_where_no_number_is_a_label(tmp_path):
     assert placed.resolve(101, {"E10"}) == "E10"
 
 
-@given(st.one_of(st.integers(), st.floats(allow_nan=False), st.text(max_size=8), st.booleans()))
+@given(st.one_of(st.integers(), st.floats(allow_nan=False).map(lambda x: x or 0.0), st.text(max_size=8), st.booleans()))
 def test_a_number_and_its_text_are_one_label(label):
     name = canonical(label)
     assert spelled(label, {name}) == name
@@ -104,13 +105,15 @@ def test_a_number_and_its_text_are_one_label(label):
     if isinstance(name, int | float):
         assert spelled(label, {text}) == text
         assert spelled(text, {name}) == name
+        assert spelled(str(label), {name}) == name or isinstance(label, bool)  # 7.0 is 7, and so is its text
+        assert spelled(label, {str(label)}) == str(label)
         assert is_number_or_its_text(text)
         assert spelled(f"0{text}", {name}) == f"0{text}"
     assert spelled(label, set()) == name
     assert spelled(label, {name, text}) == name
 
 
-@pytest.mark.parametrize("text", ["0101", "1_0", "٣", "1.0", "+1", " 1", "1e3", "0x1", "nan", "", "9" * 5000])
+@pytest.mark.parametrize("text", ["0101", "1_0", "٣", "1.00", "+1", " 1", "1e3", "0x1", "nan", "", "9" * 5000])
 def test_texts_that_no_number_prints_are_no_numbers(text):
     known = {101, 10, 3, 1, 1000}
     assert spelled(text, known) == text

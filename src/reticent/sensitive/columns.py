@@ -51,6 +51,8 @@ def column_of(name: str, values: Any, inputs: Inputs) -> Coded:
         inputs: The inputs that it belongs to.
     """
     values = opened(values)
+    if isinstance(values, str | bytes):
+        raise errors.InvalidValue(f"Expected {name} as a column, one for each input; got one {type(values).__name__}.")
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise errors.InvalidValue(f"Expected {name} with one dimension, got {values.ndim}.")
     kind = getattr(values, "dtype", getattr(values, "type", None))
