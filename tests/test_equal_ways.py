@@ -281,7 +281,9 @@ def test_names_and_titles_take_a_number_and_its_text_for_one_label(tmp_path):
 def test_policies_of_numpy_numbers_are_stored(learner, tmp_path):
     """JSON has none of them: TypeError, and no model."""
     seven, more = np.int64(7), np.int64(102)
-    for i, remap in enumerate(({more: seven}, rt.Taxonomy({more: seven}, titles={seven: "chronic"}, otherwise=seven))):
+    tree = rt.Taxonomy({more: seven}, titles={seven: "chronic"}, otherwise=seven)
+    remaps: list[Any] = [{more: seven}, tree]
+    for i, remap in enumerate(remaps):
         policy = rt.PublicLabels(np.array([101, 7]), remap=remap, names={np.int64(101): "acute"})
         encoder = encoders.wrap(lengths, width=3, name="lengths", probe="a text")
         made = rt.ContinualClassifier(
