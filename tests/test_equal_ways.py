@@ -356,6 +356,8 @@ def test_a_string_is_no_column(column):
     for ask in (model.learn_task, functools.partial(model.private_score, epsilon=1.0)):
         with pytest.raises(errors.InvalidValue, match="labels as a column"):
             ask(np.eye(3), column, name="march", each_row_is_a_person=True)
+        with pytest.raises(errors.InvalidValue, match="inputs as a column"):
+            ask(column, ["a", "b", "b"], name="march", each_row_is_a_person=True)
     assert model.statement().spends == ()
 
 
