@@ -41,7 +41,18 @@ ROOMS = [
 PLACES = {
     "errors": "numerics",
     **dict.fromkeys(
-        ["budget", "running_costs", "label_names", "labels", "memory", "names", "person_ids", "policies", "privacy"],
+        [
+            "budget",
+            "running_costs",
+            "label_names",
+            "labels",
+            "memory",
+            "names",
+            "person_ids",
+            "policies",
+            "privacy",
+            "taxonomy",
+        ],
         "values",
     ),
     **dict.fromkeys(

@@ -110,11 +110,11 @@ def test_labels_that_were_not_in_a_task_get_no_noise(learner):
     [
         (["a", "e"], "among the public labels"),
         ([], "at least one label"),
-        (["a", "a"], "each of them once"),
-        ("ab", "as a list"),
-        ({"a": 1}, "as a list"),
-        (7, "as a list"),
-        ([None], "among the public labels"),
+        (["a", "a"], "distinct labels"),
+        ("ab", "a list of labels"),
+        ({"a": 1}, "a list of labels"),
+        (7, "a list of labels"),
+        ([None], "not None or NaN"),
     ],
 )
 def test_labels_of_a_task_are_refused(tmp_path, labels, sentence):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from reticent.classifier import ContinualClassifier
     from reticent.errors import BudgetExceeded, LedgerError, ReticentError
     from reticent.lab.compare import compare
-    from reticent.labels import UNKNOWN, LabelSpace, Taxonomy
+    from reticent.labels import UNKNOWN, LabelSpace
     from reticent.loading import load
     from reticent.memory import Memory
     from reticent.policies import PublicLabels, ReleasedLabels
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from reticent.sensitive.learners.cosine import Cosine
     from reticent.sensitive.learners.peft import PeftEnsemble
     from reticent.sensitive.tuning import tune
+    from reticent.taxonomy import Taxonomy
 
     __version__: str
 
@@ -71,7 +72,7 @@ _LATER = {
     "PublicLabels": "reticent.policies",
     "ReleasedLabels": "reticent.policies",
     "ReticentError": "reticent.errors",
-    "Taxonomy": "reticent.labels",
+    "Taxonomy": "reticent.taxonomy",
     "UNKNOWN": "reticent.labels",
     "compare": "reticent.lab.compare",
     "load": "reticent.loading",

@@ -14,12 +14,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from reticent import errors, estimator, program, schema
 from reticent.budget import Budget
 from reticent.directory import Directory
-from reticent.labels import Label, LabelSpace, canonical, spelled
+from reticent.labels import Label, LabelSpace
 from reticent.memory import Memory
 from reticent.numerics.containers import opened
 from reticent.policies import Policy, PublicLabels, ReleasedLabels, refuse_numbers
 from reticent.privacy.statement import Statement
-from reticent.released.model import Encode, Model, Rule
+from reticent.released.model import Encode, Model, Rule, judged
 from reticent.released.naming import refuse_unusable
 from reticent.released.release import Release
 from reticent.released.sums import Sums
@@ -228,15 +228,16 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.model_for(X).scores(opened(X), self.encoder)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Returns the accuracy. On private data this number is not private: publish it only for public test data."""
+        """Returns the accuracy on examples with a label; not private: publish it only for public test data."""
         from reticent.sensitive.columns import column_of
 
         known, answers = self._model().labels, self.predict(X)
         truth = column_of("labels", y, answers)  # read as learn_task does
-        right = np.array([canonical(a) == spelled(b, known) for a, b in zip(answers, truth, strict=True)], dtype=float)
-        if not len(right):
-            raise errors.InvalidValue("Expected at least one example to measure accuracy on.")
-        return float(np.average(right, weights=sample_weight))
+        found = [(label is not None, right) for label, right in judged(zip(answers, truth, strict=True), known)]
+        there, right = np.array(found, dtype=float).reshape(-1, 2).T
+        if not there.any():
+            raise errors.InvalidValue("Expected at least one example with a label to measure accuracy on.")
+        return float(np.average(right, weights=there if sample_weight is None else np.where(there, sample_weight, 0)))
 
     def private_score(
         self,

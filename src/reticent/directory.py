@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from reticent import errors, names, policies
 from reticent.budget import Budget
-from reticent.labels import Label, LabelSpace
+from reticent.labels import Label, LabelSpace, public_space, spelled
 from reticent.memory import Epoch, Memory
 from reticent.numerics import files
 from reticent.policies import Policy, PublicLabels
@@ -231,9 +231,10 @@ class Directory:
 
     def add_labels(self, labels: Iterable[Label]) -> Model:
         """Adds public labels: free, recorded, and safe only if they do not come from the data."""
-        given = LabelSpace(tuple(labels)).labels
+        given = public_space(labels).labels
         with self._one_writer() as ledger, self._open_vault(ledger):
-            new = LabelSpace(tuple(label for label in given if label not in self.model.labels))
+            known = self.model.labels
+            new = LabelSpace(tuple(label for label in given if spelled(label, known) not in known))
             release = Release(task="public labels", labels=new, parameters={}, event=new.event, private=True)
             return self._commit(ledger, release, [], act=f"{len(new)} public label(s) added")
 

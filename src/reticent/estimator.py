@@ -46,9 +46,11 @@ def refuse_changes(now: Mapping[str, Any], changes: Mapping[str, Any]) -> None:
 
 
 def typed(labels: npt.NDArray[np.object_]) -> npt.NDArray[Any]:
-    """Returns labels as an array of whole numbers where all of them are, as scikit-learn's metrics need it."""
-    fits = len(labels) and all(type(label) is int and abs(label) < 1 << 63 for label in labels)
-    return labels.astype(np.int64) if fits else labels
+    """Returns labels as an array of numbers or of truth values where all are such, as scikit-learn's metrics need."""
+    kinds = set(map(type, labels))
+    if kinds == {int} and all(abs(label) < 1 << 63 for label in labels):
+        return labels.astype(np.int64)
+    return labels.astype(kinds.pop()) if kinds in ({float}, {bool}) else labels
 
 
 def refuse_others(others: Iterable[str], y: object = ()) -> None:

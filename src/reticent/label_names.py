@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors, names
-from reticent.labels import Label, LabelSpace, spelled
+from reticent.labels import Label, LabelSpace, by_label, spelled
 from reticent.numerics import text_files
 
 Names = Mapping[Any, str]  # from a label
@@ -61,7 +61,8 @@ def checked(given: Names, space: LabelSpace | None = None) -> dict[Label, str]:
         raise errors.InvalidValue("Expected names as a dict from label to text.")
     found: dict[Label, str] = {}
     first: dict[str, Label] = {}
-    for label, text in given.items():
+    for key, text in by_label(given).items():
+        label = key if space is None else spelled(key, space)
         if space is not None and label not in space:
             raise errors.InvalidValue(f"Expected names of labels that are there; {_shown(label)} is none of them.")
         try:

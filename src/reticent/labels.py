@@ -1,34 +1,32 @@
 """LabelSpace: the labels a classifier may output, and how they became known."""
 
 import itertools
-import os
 import re
-from collections.abc import Container, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Collection, Container, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from reticent import errors
-from reticent.numerics import text_files
 from reticent.privacy import events
 from reticent.privacy.events import Event
 
 Label = Hashable
+Value = TypeVar("Value")
 _PUBLIC = events.Public()
-_DEEPEST = 1_000  # levels of a taxonomy
-_LONGEST_TITLE = 2_000
-_CODES = re.compile(r" \([A-Z]\w\w-[A-Z]\w\w\)$")  # ICD-10-CM ends titles of blocks and chapters with their codes
+_BUILT_IN = frozenset({str, int, float, bool})
 _SURROGATES = re.compile("[\ud800-\udfff]")  # no UTF-8 file can hold them
 _MOST_BITS = 2_000  # of a number: fewer than 640 digits, which every Python can print
+_NO_LABEL = "Expected labels that are strings, numbers or tuples of them; not None or NaN."
 _LONGEST_NUMBER = 640  # characters of one
-_TRUTHS = {"True": True, "False": False}
+_TRUTHS = {"True": 1, "False": 0}
 _MOST_PARTS = 1_000  # of a tuple, at all levels: parts that are one object each time may be more than memory holds
 
 UNKNOWN: Final = "<unknown>"
-"""What a classifier answers while it knows no label; public and fixed."""
+"""What a classifier answers while it knows no label; public and fixed. It is no label itself."""
 
 
 def canonical(label: object, levels: int = 8) -> Label | None:
@@ -73,9 +71,10 @@ def _canonical(label: object, levels: int) -> Label | None:
 def spelled(label: object, known: Container[Label]) -> Label | None:
     """Returns a label as it is known: a number and its text are one label, whatever type a column has.
 
-    101 is "101" where that is known, and "101" is 101; so are 3.0 and "3.0", True and "True" (which is 1, too). A text
-    that Python would not print for a number is no number: "0101" is not 101. What is known as it is stays so, and what
-    is known in no spelling becomes known as `canonical` has it: True as 1, "True" as a text.
+    101, "101" and "101.0" are one label, whichever is known: whole numbers are written as floats where a cell of their
+    column is missing. True and "True" are 1. A text that Python would not print for a number is no number: "0101" is
+    not 101. What is known as it is stays so; what is known in no spelling becomes known as `canonical` has it.
+    `UNKNOWN` is no label, unless an old model knows it.
 
     Guarantees:
       - It depends on the label and on known ones alone, and never raises.      test_a_number_and_its_text_are_one_label
@@ -86,8 +85,11 @@ def spelled(label: object, known: Container[Label]) -> Label | None:
     name = canonical(label)
     if name is None or name in known:
         return name
-    printed = [str(label)] if isinstance(label, bool | np.bool_ | float | np.floating) else []
-    return next((other for other in (*_other_spellings(name), *printed) if other in known), name)
+    number = number_of(name)
+    others = [str(label)] if isinstance(label, bool | np.bool_) else []
+    others += [] if number is None else [number, *_texts_of(number)]
+    spelling = next((other for other in others if other in known), name)
+    return None if spelling == UNKNOWN else spelling
 
 
 class Spellings(dict[object, "Label | None"]):
@@ -112,24 +114,33 @@ class Spellings(dict[object, "Label | None"]):
 
 def is_number_or_its_text(label: Label) -> bool:
     """Returns whether a cell of a column of numbers or truth values could be this label."""
-    return not isinstance(label, str) or bool(_other_spellings(label))
+    return not isinstance(label, str) or number_of(label) is not None
 
 
-def _other_spellings(name: Label) -> list[Label]:
-    """Returns the text of a number, or the number that a text is printed for and its text; of anything else nothing."""
-    if isinstance(name, int | float):
-        return [str(name)]
+def number_of(name: Label) -> int | float | None:
+    """Returns a number itself, or the number whose text this is, as Python prints it, an equal float or a truth value.
+
+    >>> [number_of(name) for name in (7, "7", "7.0", "2.5", "True", "007", "E10")]
+    [7, 7, 7, 2.5, 1, None, None]
+    """
     if not isinstance(name, str) or len(name) > _LONGEST_NUMBER:
-        return []
-    for read in (int, float, _TRUTHS.__getitem__):
+        return name if isinstance(name, int | float) else None
+    if name in _TRUTHS:
+        return _TRUTHS[name]
+    for number in (int, float):
         try:
-            value: object = read(name)
-        except (ValueError, KeyError):
+            read = canonical(number(name))
+        except ValueError:
             continue
-        number = canonical(value)
-        if number is not None and str(value) == name:
-            return [number, str(number)]
-    return []
+        if isinstance(read, int | float) and name in _texts_of(read):
+            return read
+    return None
+
+
+def _texts_of(number: float) -> list[str]:
+    is_float = abs(number) <= sys.float_info.max and float(number) == number
+    truths = [text for text, value in _TRUTHS.items() if value == number]
+    return [str(number), *([str(float(number))] if is_float else []), *truths]
 
 
 def _is_small(label: tuple[object, ...]) -> bool:
@@ -144,6 +155,61 @@ def _is_small(label: tuple[object, ...]) -> bool:
                 return False
             waiting.extend(tuple.__iter__(part))
     return True
+
+
+def plain(label: object) -> Label | None:
+    """Returns a label of NumPy, or of a subclass, as the built-in value that it equals; None for what is no label.
+
+    >>> [plain(label) for label in (np.int64(7), np.bool_(True), np.str_("E10"), (np.int64(7), "a"), b"E10")]
+    [7, True, 'E10', (7, 'a'), None]
+    """
+    if isinstance(label, np.generic) and canonical(label) is not None:
+        label = label.item()
+    return label if type(label) in _BUILT_IN and label == label else canonical(label)
+
+
+def public_space(labels: object) -> "LabelSpace":
+    """Returns labels that somebody lists as a space; a `LabelSpace` is taken as it is.
+
+    Refuses what is no list, labels that are there twice, also as a number and its text, blank ones and `UNKNOWN`.
+
+    >>> public_space("bcd")
+    Traceback (most recent call last):
+    reticent.errors.InvalidValue: Expected a list of labels, got one string. Pass ["E10"] for one label.
+    """
+    if isinstance(labels, LabelSpace):
+        return labels
+    if isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
+        what = "one string" if isinstance(labels, str | bytes) else type(labels).__name__
+        raise errors.InvalidValue(f'Expected a list of labels, got {what}. Pass ["E10"] for one label.')
+    space = LabelSpace(tuple(labels))
+    _refuse_two_spellings(space.labels)
+    if UNKNOWN in space.labels:
+        raise errors.InvalidValue(f"Expected labels other than {UNKNOWN}: that is the answer where none is known.")
+    if any(isinstance(label, str) and not label.strip() for label in space.labels):
+        raise errors.InvalidValue("Expected labels that are not blank: an empty cell is no label.")
+    return space
+
+
+def by_label(table: Mapping[Any, Value]) -> dict[Label, Value]:
+    """Returns a public table with labels as plain values; refuses what is no label, and two spellings of one."""
+    found = {plain(label): value for label, value in table.items()}
+    if None in found:
+        raise errors.InvalidValue(_NO_LABEL)
+    _refuse_two_spellings(found)
+    return found
+
+
+def _refuse_two_spellings(labels: Collection[Label]) -> None:
+    kinds = set(map(type, labels))
+    if str not in kinds or len(kinds) < 2:  # nearly always; there may be millions
+        return
+    texts = {label for label in labels if isinstance(label, str)}
+    for label in labels:
+        if not isinstance(label, str) and (text := spelled(label, texts)) in texts:
+            raise errors.InvalidValue(
+                f"Expected each label once, got {label!r} and {text!r}: a number and its text are one label. Keep one."
+            )
 
 
 def labels_to_json(labels: Iterable[Label | None]) -> list[Any]:
@@ -205,7 +271,9 @@ class LabelSpace:
         if not isinstance(self.labels, tuple):
             raise errors.InvalidValue("Expected the labels of a label space as a tuple.")
         if not _are_labels(self.labels):
-            raise errors.InvalidValue("Expected labels that are strings, numbers or tuples of them; not None or NaN.")
+            raise errors.InvalidValue(_NO_LABEL)
+        if not set(map(type, self.labels)) <= _BUILT_IN:
+            object.__setattr__(self, "labels", tuple(map(plain, self.labels)))
         if not _are_distinct(self.labels):
             raise errors.InvalidValue("Expected distinct labels, got some twice.")
         if not isinstance(self.event, Event):
@@ -247,92 +315,3 @@ def _are_distinct(labels: tuple[Label, ...]) -> bool:
     if set(map(type, labels)) == {str} and all(map(str.__lt__, labels, itertools.islice(labels, 1, None))):  # type: ignore[arg-type]
         return True
     return len(set(labels)) == len(labels)
-
-
-@dataclass(frozen=True)
-class Taxonomy:
-    """A public hierarchy of labels: what is too fine for the label space goes to its nearest known ancestor.
-
-    Guarantees: the answer depends on the label and on public facts alone.     test_taxonomy_maps_to_nearest_ancestor
-
-    Args:
-        parents: From a label to its parent.
-        otherwise: Where a label without a known ancestor goes, such as "unknown"; None drops it.
-        titles: What labels of the hierarchy are called; public labels whose remap it is have these as their names.
-
-    Example:
-        >>> icd = Taxonomy.from_edges([("E10.2", "E10"), ("E10", "E08-E13")], otherwise="unknown")
-        >>> icd.nearest("E10.2", {"E08-E13"}), icd.nearest("Z99", {"E08-E13"})
-        ('E08-E13', 'unknown')
-    """
-
-    parents: Mapping[Label, Label] = field(hash=False)
-    otherwise: Label | None = None
-    titles: Mapping[Any, str] = field(default_factory=dict, hash=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if not all(isinstance(title, str) and len(title) <= _LONGEST_TITLE for title in self.titles.values()):
-            raise errors.InvalidValue(f"Expected titles that are texts of at most {_LONGEST_TITLE:,} characters.")
-        parents = dict(self.parents)
-        depths: dict[Label, int] = {}
-        for start in parents:
-            path: dict[Label, None] = {}
-            label = start
-            while label in parents and label not in depths:
-                if label in path:
-                    raise errors.InvalidValue("Expected a hierarchy without cycles.")
-                path[label] = None
-                label = parents[label]
-            above = depths.get(label, 0)
-            depths |= {below: above + i for i, below in enumerate(reversed(path), start=1)}
-        if max(depths.values(), default=0) > _DEEPEST:  # each example climbs it
-            raise errors.InvalidValue(f"Expected a hierarchy of at most {_DEEPEST} levels.")
-        object.__setattr__(self, "parents", MappingProxyType(parents))
-        object.__setattr__(self, "titles", MappingProxyType(dict(self.titles)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Taxonomy, (dict(self.parents), self.otherwise, dict(self.titles))  # read-only views stay here
-
-    @classmethod
-    def from_edges(cls, edges: Iterable[tuple[Label, Label]], *, otherwise: Label | None = None) -> "Taxonomy":
-        """Makes a taxonomy from (child, parent) pairs; a child has one parent."""
-        pairs = list(edges)
-        if len({child for child, _ in pairs}) < len(pairs):
-            raise errors.InvalidValue("Expected one parent for each label, got several for some.")
-        return cls(dict(pairs), otherwise)
-
-    @classmethod
-    def from_csv(cls, path: str | os.PathLike[str], *, otherwise: Label | None = None) -> "Taxonomy":
-        """Reads a public CSV file with the columns child and parent."""
-        edges = [
-            (text_files.clean(path, line, child), text_files.clean(path, line, parent))
-            for line, child, parent in text_files.read_pairs(path, "child", "parent")
-        ]
-        return cls.from_edges(edges, otherwise=otherwise)
-
-    @classmethod
-    def icd10cm(cls, *, otherwise: Label | None = None) -> "Taxonomy":
-        """Reads ICD-10-CM from the package simple-icd-10-cm: code, category, block, chapter, each with its title."""
-        try:
-            import simple_icd_10_cm as icd
-        except ImportError as error:
-            raise errors.ReticentError("ICD-10-CM needs: pip install 'reticent[icd]'") from error
-        parents: dict[Label, Label] = {}
-        titles: dict[Label, str] = {}
-        for code in icd.get_all_codes(with_dots=True):  # a few blocks are listed again as their only category
-            parent = icd.get_parent(code)
-            titles.setdefault(code, _CODES.sub("", " ".join(icd.get_description(code).split())))  # some have tabs
-            if parent and parent != code:
-                parents.setdefault(code, parent)
-        return cls(parents, otherwise, titles)
-
-    from_icd10cm = icd10cm  # as it was called first
-
-    def nearest(self, label: Label, known: Container[Label]) -> Label | None:
-        """Returns the label itself or its nearest ancestor among the known ones, else `otherwise`."""
-        at: Label | None = label
-        while at is not None:
-            if at in known:
-                return at
-            at = self.parents.get(at)
-        return self.otherwise

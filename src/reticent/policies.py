@@ -1,10 +1,12 @@
 """Label policies: where the labels of a classifier come from. Frozen descriptions without state."""
 
+import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,14 +18,18 @@ from reticent.label_names import Names
 from reticent.labels import (
     Label,
     LabelSpace,
-    Taxonomy,
+    by_label,
     is_number_or_its_text,
     labels_from_json,
     labels_to_json,
+    number_of,
+    plain,
+    public_space,
     spelled,
 )
 from reticent.numerics import text_files
 from reticent.privacy import accounting, count_weights, events, planning, selection
+from reticent.taxonomy import Taxonomy
 
 Remap = Taxonomy | Mapping[Label, Label | None] | Callable[[Label], Label | None]
 
@@ -36,7 +42,8 @@ class PublicLabels:
         labels: The label space, in public order. A `LabelSpace` says how they became known. A number and its text are
             one label, so these may be texts where a column holds numbers.
         remap: Where a label outside the space goes: a `Taxonomy`, a dict, or a function of the label alone. It must be
-            fixed in public, not fitted to the data. What it cannot place is dropped.
+            fixed in public, not fitted to the data. What it cannot place is dropped. A function is asked for a number
+            as its text, then as a number; the other way round where some of these labels are numbers.
         names: What labels mean, from label to text; an encoder of texts makes a prior of it. A label without one has
             its title in the `Taxonomy` of remap, or what it says by itself ("card_arrival" does, "E11.9" does not).
         name_features: Instead: one row of features for each label, in their order, such as those of a text tower where
@@ -64,13 +71,13 @@ class PublicLabels:
         names: Names | None = None,
         name_features: npt.ArrayLike | None = None,
     ) -> None:
-        if isinstance(labels, str):
-            raise errors.InvalidValue("Expected a list of labels, got one string.")
-        space = labels if isinstance(labels, LabelSpace) else LabelSpace(tuple(labels))
+        space = public_space(labels)
         object.__setattr__(self, "space", space)  # checked and indexed once, however large
         object.__setattr__(self, "labels", self.space.labels)
         if remap is not None and not isinstance(remap, Taxonomy | Mapping) and not callable(remap):
             raise errors.InvalidValue("Expected remap to be a Taxonomy, a dict or a function.")
+        if isinstance(remap, Mapping):
+            remap = {label: plain(target) for label, target in by_label(remap).items()}
         object.__setattr__(self, "remap", remap)
         if names is not None and name_features is not None:
             raise errors.InvalidValue("Expected names or name_features, not both: which of them is the label's name?")
@@ -105,7 +112,7 @@ class PublicLabels:
         for number, label in labels:
             if first.setdefault(label, number) != number:
                 raise errors.InvalidValue(f"Lines {first[label]} and {number} of {path} are the same label.")
-        return cls(first, remap, None if names is None else label_names.read_names(names))
+        return cls(tuple(first), remap, None if names is None else label_names.read_names(names))
 
     def of_task(self, labels: Iterable[Label], known: LabelSpace) -> "PublicLabels":
         """Returns the policy of one task whose label space is a public part of the known labels.
@@ -129,11 +136,9 @@ class PublicLabels:
             >>> whole.of_task(["E10", "other"], whole.space).resolve("E11", whole.space)
             'other'
         """
-        if isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
-            raise errors.InvalidValue("Expected the labels of a task as a list of public labels.")
-        given = [spelled(label, known) for label in labels]
-        if not given or len(set(given)) < len(given):
-            raise errors.InvalidValue("Expected at least one label of the task, and each of them once.")
+        given = [spelled(label, known) for label in public_space(labels).labels]
+        if not given:
+            raise errors.InvalidValue("Expected at least one label of the task.")
         if not all(label in known for label in given):
             raise errors.InvalidValue(
                 "Expected labels of a task among the public labels of the model. Nothing was spent. extend_labels adds "
@@ -145,8 +150,8 @@ class PublicLabels:
 
     def name(self, label: Label) -> str | None:
         """Returns what a public label means: its name, else its title, else what it says by itself, else None."""
-        title = self.remap.titles.get(label) if isinstance(self.remap, Taxonomy) else None
-        found = (self.names or {}).get(label, title)
+        titles, named = self.remap.titles if isinstance(self.remap, Taxonomy) else {}, self.names or {}
+        found = named.get(spelled(label, named), titles.get(spelled(label, titles)))
         return label_names.said_by(label) if found is None else label_names.proper(found)
 
     def resolve(self, label: object, known: Container[Label]) -> Label | None:
@@ -155,17 +160,26 @@ class PublicLabels:
         name = spelled(label, known)
         if name is None or name in known:
             return name
-        try:
-            if isinstance(self.remap, Taxonomy):
-                target = self.remap.nearest(spelled(label, self.remap.parents), known)
-            elif isinstance(self.remap, Mapping):
-                target = self.remap.get(spelled(label, self.remap))
-            else:
-                target = self.remap(name) if self.remap is not None else None
-            target = spelled(target, known)
-            return target if target in known else None
-        except Exception:  # an error would reveal that there was such a label
-            return None
+        targets = (spelled(target, known) for target in self._targets(label, name, known))
+        return next((target for target in targets if target in known), None)
+
+    def _targets(self, label: object, name: Label, known: Container[Label]) -> Iterator[object]:
+        """Yields where a label outside the space may go; a function is asked for both spellings of a number."""
+        if isinstance(self.remap, Taxonomy):
+            yield self.remap.nearest(label, known)
+        elif isinstance(self.remap, Mapping):
+            yield self.remap.get(spelled(label, self.remap))
+        elif self.remap is not None:
+            number = number_of(name)
+            spellings = (name,) if number is None else (number, str(number)) if self._numeric else (str(number), number)
+            for spelling in spellings:
+                with contextlib.suppress(Exception):  # an error would reveal that there was such a label
+                    yield self.remap(spelling)
+
+    @cached_property
+    def _numeric(self) -> bool:
+        """Whether some of the labels are no texts: then a function is asked for a number before its text."""
+        return not all(isinstance(label, str) for label in self.labels)
 
     def rows(self, labels: Sequence[object], known: LabelSpace) -> npt.NDArray[np.int64]:
         """Returns the row of the known label that each example counts for; -1 drops it."""
@@ -378,13 +392,13 @@ def from_json(value: Mapping[str, Any], labels: Iterable[Label], public: Mapping
         if chosen is None and fields["count_weight"] is None and fields["class_size"] is None:
             fields["count_weight"] = count_weights.WITHOUT_RECORD
         return ReleasedLabels(**fields, selection=chosen, names=names)
-    remap = public.get("remap") or {}
+    remap, space = public.get("remap") or {}, LabelSpace(tuple(labels))
     if "parents" in remap:
         (otherwise,) = labels_from_json([remap["otherwise"]])
         return PublicLabels(
-            labels, Taxonomy(_pairs(remap["parents"]), otherwise, _pairs(remap.get("titles", []))), names
+            space, Taxonomy(_pairs(remap["parents"]), otherwise, _pairs(remap.get("titles", []))), names
         )
-    return PublicLabels(labels, _pairs(remap["table"]) if "table" in remap else None, names)
+    return PublicLabels(space, _pairs(remap["table"]) if "table" in remap else None, names)
 
 
 def _pairs(stored: Iterable[Any]) -> dict[Any, Any]:

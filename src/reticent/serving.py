@@ -84,7 +84,7 @@ class _Service:
         # a text must never reach an encoder of images: it would open a file of that name
         self._pictures = isinstance(encoder, Encoder) and encoder.images and not encoder.reads_texts
         self._columns = schema.of(model.directory)
-        self._labels = [_plain(label) for label in model.classes_]
+        self._labels = [_plain(label) for label in model.classes_.tolist()]
         self._tasks = sum(bool(release.parameters) for release in model.releases)
         self._private = all(release.private for release in model.releases)
         self._statement = _statement(model)

@@ -73,6 +73,17 @@ def test_what_all_rows_have_in_common_is_taken_off():
     assert rows[1, 2] > 0
 
 
+@pytest.mark.parametrize(("second", "is_kept"), [(0.0, True), (30.0, False)])
+def test_the_average_input_of_an_only_label_is_kept(second, is_kept):
+    """It is the label itself. As soon as another label shows, it is what they have in common."""
+    average = np.eye(WIDTH)[0]
+    rows = drawn(8, 4, WIDTH) + np.outer([60.0, second, 0, 0], average) + second * np.eye(4, WIDTH, 1)
+    parts = [head([0, 1, 2, 3], rows - 50 * average, decoy=-50 * average)]
+    kept = heads.blocks_of_heads(parts, np.arange(4), None).sums[0, 0] @ average
+    assert (kept > 50) == is_kept
+    assert (abs(kept) < 1) == (not is_kept)
+
+
 def test_noise_of_decoys_takes_nothing_off():
     signal = 30 * np.eye(WIDTH)[:2]
     decoy = drawn(4, WIDTH) / 7  # as their mean is where inputs have no common part

@@ -120,7 +120,7 @@ def test_few_scores_at_a_time_give_the_same_answers(rule, k, monkeypatch):
 def test_a_million_labels_are_scored_few_examples_at_a_time():
     class Wide:
         def scorer(self, releases, labels):
-            return Scorer(np.arange(1 << 20), np.zeros(0, np.int64), 0.0, lambda x, _: x, self.score)
+            return Scorer(np.arange(1 << 20), np.zeros(0, np.int64), lambda x, _: x, self.score)
 
         def to_json(self):
             return {}

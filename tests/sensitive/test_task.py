@@ -45,7 +45,7 @@ def test_capping_keeps_the_first_of_each_person():
     assert capped.labels == ["a", "b", "c", "e"]
     assert isinstance(capped.inputs, np.ndarray)
     assert capped.inputs[:, 0].tolist() == [0, 2, 4, 8]
-    assert Task(["t"] * 3, "abc")._capped(1).labels == ["a", "b", "c"]
+    assert Task(["t"] * 3, list("abc"))._capped(1).labels == ["a", "b", "c"]
 
 
 def test_capping_one_person_does_not_depend_on_others():

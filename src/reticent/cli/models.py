@@ -101,9 +101,9 @@ def init(
     """
     from reticent.classifier import ContinualClassifier
     from reticent.label_names import read_names
-    from reticent.labels import Taxonomy
     from reticent.policies import PublicLabels, ReleasedLabels
     from reticent.released.settings import PERSON
+    from reticent.taxonomy import Taxonomy
 
     if labels is not None and (released or class_size is not None):
         raise errors.InvalidValue(

@@ -119,14 +119,12 @@ def tensors(module: Any, item: Item) -> tuple[Any, ...]:
 
 def inference(module: Any, embed: Callable[[tuple[Any, ...]], Any]) -> Callable[[Item], npt.NDArray[Any]]:
     """Returns `embed` as a function of arrays, without gradients."""
-    torch = require("torch", extra="reticent[torch]")
+    return partial(_inferred, require("torch", extra="reticent[torch]").inference_mode, module, embed)
 
-    def forward(item: Item) -> npt.NDArray[Any]:
-        with torch.inference_mode():
-            values: npt.NDArray[Any] = embed(tensors(module, item)).float().cpu().numpy()
-        return values
 
-    return forward
+def _inferred(mode: Callable[[], Any], module: Any, embed: Callable[[tuple[Any, ...]], Any], item: Item) -> Any:
+    with mode():
+        return embed(tensors(module, item)).float().cpu().numpy()
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -72,7 +72,7 @@ def wrap(
         call = partial(_call, module_or_callable)
         backend = Backend(prepare=_objects, forward=call, rows=_one, width=width, probe=probe)
     digest = partial(sha256_of_weights, module_or_callable, name) if module else partial(sha256, name.encode())
-    return Encoder(name=name, load=lambda: backend, fingerprint=digest, declared_width=width, kinds="OUTbiuf")
+    return Encoder(name=name, load=partial(replace, backend), fingerprint=digest, declared_width=width, kinds="OUTbiuf")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from reticent.lab.attack import label_attack
 from reticent.lab.baselines.oracles import NoPrivacy, experiment
 from reticent.lab.data import datasets
 from reticent.lab.evaluation import AccuracyMatrix
-from reticent.labels import Taxonomy
 from reticent.loading import load
 from reticent.memory import Memory
 from reticent.policies import PublicLabels, ReleasedLabels
@@ -33,6 +32,7 @@ from reticent.report import terminal
 from reticent.report.demo_page import Guess, Learned, Question, Story, demo_page
 from reticent.report.figures import Size
 from reticent.sensitive.learners.cosine import Cosine
+from reticent.taxonomy import Taxonomy
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 # Sentences that no description has, with the block that a coder would choose. They were chosen so that class means

@@ -58,7 +58,6 @@ class Ensemble:
         return Scorer(
             found.rows,
             np.zeros(0, np.int64),
-            float("-inf"),
             partial(self._embed, members=found.members),
             partial(self._score, members=found.heads, rows=found.rows, merge=found.merge),
             temperature=partial(self._temperature, found, releases),

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import chi2
 
 from reticent import errors
 from reticent.released.denoise import DEVIATIONS, Blocks, top_eigenvectors
@@ -36,6 +37,7 @@ LEAST_DECOYS = 2
 # ICD-10-CM (ratios 0, 100) 67.3 63.7 / 70.4 67.0 / 71.6 67.8 / 72.6 67.5 %.
 # At epsilon 1 0.3 is within 1.6 points of the best everywhere.
 _LENGTH_KEPT = 0.3
+_BY_CHANCE, _FAR = 1e-4, 6.0  # how likely noise has a row that stands out; times as far from noise as one that does
 _CHUNK = 1 << 22  # entries at a time
 _TINY = 1e-300
 _LEAST_NOISE = 1e-6  # of a row, compared with the largest entry: training without noise must not divide by zero
@@ -62,6 +64,7 @@ def pool(heads: Sequence[Head], rows: Ints, named: tuple[Ints, npt.NDArray[np.fl
 
     Guarantees:
       - Heads of noise do not change what a clear one says.                 test_noise_heads_do_not_change_a_clear_one
+      - The only label that heads have seen wins on its examples.           test_the_only_label_of_a_head_is_answered
       - A clear label ignores its name, a noisy one leans on it.            test_names_weigh_more_the_noisier_a_head
 
     Args:
@@ -82,6 +85,8 @@ def blocks_of_heads(heads: Sequence[Head], rows: Ints, named: tuple[Ints, npt.ND
         )
     noise = _noise(heads)
     common = _common(heads, noise)
+    if len(rows) > 1 and _of_one_label(heads, rows, noise):
+        common[:] = 0
     sums = np.zeros((len(rows), len(heads), len(common)), np.float32)
     noises = np.full(sums.shape[:2], np.inf)
     for t, head in enumerate(heads):
@@ -121,6 +126,26 @@ def _noise(heads: Sequence[Head]) -> Floats:
     """Returns the noise of each head's rows."""
     largest = [max(np.abs(head[WEIGHT]).max(initial=0.0), 1e-30) for head in heads]
     return np.maximum([head[NOISE][0] for head in heads], _LEAST_NOISE * np.array(largest, np.float64))
+
+
+def _of_one_label(heads: Sequence[Head], rows: Ints, noise: Floats) -> bool:
+    """Returns whether the heads have seen examples of one label alone: their average tells it from the other labels.
+
+    Then all rows but one are noise, by their energy, and that one is far from it. Where it is closer an only label is
+    answered rightly either way (30 streams of 100 to 3,000 rows, 8 to 384 features, epsilon 0.5 to 8, in each of which
+    it failed: 6.7 and more). Of two labels whose examples are 3 : 1 the second one shows long before.
+    """
+    above, free = np.zeros(len(rows)), np.ones(len(rows))
+    for head, sigma in zip(heads, noise, strict=True):
+        at, width = np.searchsorted(rows, head[ROWS].astype(np.int64)), head[WEIGHT].shape[1]
+        with np.errstate(all="ignore"):
+            energy = np.square(head[WEIGHT].astype(np.float64) - head[DECOY]).sum(axis=1)
+            above[at] += energy / (sigma**2 + float(head[NOISE][1]) ** 2) - width
+        free[at] += width
+        bound = chi2.isf(_BY_CHANCE / max(1, len(rows) * len(heads)), free) - free
+        if np.count_nonzero(above > bound) > 1:
+            return False
+    return bool((above > _FAR * bound).any())
 
 
 def _common(heads: Sequence[Head], noise: Floats) -> Floats:

@@ -1,6 +1,6 @@
 """Model: releases in, predictions out. Immutable; ships without the gate."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
-from reticent.labels import UNKNOWN, LabelSpace
+from reticent.labels import UNKNOWN, Label, LabelSpace, Spellings, canonical
 from reticent.numerics.coded import Coded
 from reticent.numerics.largest import largest
 from reticent.numerics.rows import softmax
@@ -56,8 +56,8 @@ class Scorer:
 
     Args:
         rows: Labels that may win, by their rows in the label space, ascending.
-        rest: Labels that were learned but may not win; they follow, each with the score `otherwise`.
-        otherwise: The score of every label that is not in `rows`.
+        rest: Labels that were learned but may not win; they follow. The score of every label that may not win is minus
+            infinity.
         embed: From inputs and an encoder (None for features) to one entry per example.
         score: From embedded examples to scores of shape (n, len(rows)).
         usable: Which of them can be scored; the others have no label.
@@ -68,7 +68,6 @@ class Scorer:
 
     rows: Ints
     rest: Ints
-    otherwise: float
     embed: Callable[[Any, Encode | None], Floats]
     score: Callable[[Floats], Scores]
     usable: Callable[[Floats], Bools] = finite
@@ -91,6 +90,8 @@ class Model:
     """What a stream has released so far, as a classifier.
 
     Guarantees:
+      - All ways to ask have one order of labels: those that may not win, as when they were never learned, come last.
+                                                                          test_all_ways_to_ask_a_model_agree
       - An example that cannot be scored (NaN, infinity, an image that cannot be read) has no label: its row is -1, its
         scores are NaN.                                                   test_what_cannot_be_scored_is_unknown
       - Probabilities of all labels sum to one, and the best label has the largest.
@@ -119,6 +120,9 @@ class Model:
         """How many releases are of tasks; others add public labels."""
         return len([release for release in self.releases if release.parameters])
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: vars(self)[name] for name in ("public", "rule", "releases")}  # a copy computes the rest itself
+
     def with_release(self, release: Release) -> "Model":
         """Returns the model with one more release, without going through the label space again."""
         model = replace(self, releases=(*self.releases, release))
@@ -138,7 +142,7 @@ class Model:
         self._refuse_too_many("Scores", "predict_top_k")
         scorer, parts = self._scorer, [np.zeros((0, len(self.labels)), np.float32)]
         for mine in self._prepared(inputs, encoder):
-            scores = np.full((len(mine), len(self.labels)), scorer.otherwise, np.float32)
+            scores = np.full((len(mine), len(self.labels)), -np.inf, np.float32)
             if len(scorer.rows):
                 scores[:, scorer.rows] = scorer.score(mine)
             scores[~scorer.usable(mine)] = np.nan
@@ -192,7 +196,6 @@ class Model:
                 best.chances[:, :found] = self._chances_of(scores, order)
         more = scorer.rest[: k - found]
         best.rows[:, found : found + len(more)] = more
-        best.scores[:, found : found + len(more)] = scorer.otherwise
         if len(more) and not found:
             best.chances[:, : len(more)] = 1 / len(self.labels)
         unusable = ~scorer.usable(prepared)
@@ -221,14 +224,9 @@ class Model:
         The last bits of a product depend on the position of a row in its block, so in blocks one example could change
         the answers to others. Here an answer depends on its own example alone.
         """
-        scorer = self._scorer
-        embedded = scorer.embed(inputs, encoder)
-        best = np.full(len(embedded), -1, np.int64)
-        for i in range(len(embedded) if len(scorer.rows) else 0):
-            mine = scorer.prepare(embedded[i : i + 1])
-            if scorer.usable(mine)[0]:
-                best[i] = scorer.rows[scorer.score(mine)[0].argmax()]
-        return best
+        embedded = self._scorer.embed(inputs, encoder)
+        alone = (self._scorer.prepare(embedded[i : i + 1]) for i in range(len(embedded)))
+        return Best.joined([self._best(mine, 1, False) for mine in alone], 1).rows[:, 0]
 
     def names(self, rows: Ints) -> npt.NDArray[np.object_]:
         """Returns the labels of rows; -1 is the public constant UNKNOWN."""
@@ -255,7 +253,7 @@ class Best(NamedTuple):
 
     Args:
         rows: Of the label space; -1 is no label.
-        scores: Minus infinity where there is no label.
+        scores: Minus infinity where there is no label, or one that may not win.
         chances: Their probabilities; NaN for an example that cannot be scored, zeros where they were not asked for.
     """
 
@@ -278,6 +276,21 @@ class Best(NamedTuple):
         """
         unsure = ~(self.chances[:, :1] >= least)
         return self._replace(rows=np.where(unsure, -1, self.rows))
+
+
+def judged(pairs: Iterable[tuple[object, object]], known: Container[Label]) -> Iterator[tuple[Label | None, bool]]:
+    """Yields the label of each example, and whether the answer is that label; for pairs of an answer and a label.
+
+    Guarantees: what has no label (None) counts in no accuracy, on public data or on private; UNKNOWN is never right.
+                                                                                 test_ways_to_measure_accuracy_agree
+
+    >>> list(judged([("a", "b"), ("7", 7), (UNKNOWN, UNKNOWN), ("a", None)], {"a", "7"}))
+    [('b', False), ('7', True), (None, False), (None, False)]
+    """
+    spellings = Spellings(known)
+    for answer, cell in pairs:
+        label = spellings.one(cell)
+        yield label, label is not None and answer != UNKNOWN and canonical(answer) == label
 
 
 def features_of(inputs: Any, encoder: Encode | None) -> Floats:

@@ -94,17 +94,16 @@ def scorer(model: Model) -> bytes:
         rows, width = found.rows, found.weights.shape[1]
         _refuse_empty(rows)
         best, usable = _products(graph, found.weights, found.centre)
-        otherwise = 0.0
     elif isinstance(model.rule, Ensemble):
         parts = model.rule.parts(releases)
-        rows, otherwise = parts.rows, float("-inf")
+        rows = parts.rows
         _refuse_empty(rows)
         _refuse_adapted(parts)
         width = parts.heads[0][WEIGHT].shape[1]
         best, usable = _heads(graph, parts, model.rule.length)
     else:
         raise errors.InvalidValue("Expected a model of Cosine or PeftEnsemble: a rule of your own has no ONNX graph.")
-    _outputs(graph, best, usable, rows, model, otherwise)
+    _outputs(graph, best, usable, rows, model)
     return _file(graph, model, width)
 
 
@@ -256,9 +255,9 @@ def _zero(graph: Graph) -> str:
 # --- the file
 
 
-def _outputs(graph: Graph, best: str, usable: str, rows: npt.NDArray[np.int64], model: Model, otherwise: float) -> None:
+def _outputs(graph: Graph, best: str, usable: str, rows: npt.NDArray[np.int64], model: Model) -> None:
     places = _places(rows, np.arange(len(model.labels), dtype=np.int64))
-    every = graph.columns(best, places, otherwise)
+    every = graph.columns(best, places, float("-inf"))
     graph("Where", usable, every, graph.constant(np.float32(np.nan)), result=SCORES)
     winner = graph("Gather", graph.constant(rows), graph("ArgMax", best, axis=1, keepdims=1))
     chosen = graph("Where", usable, winner, graph.constant(np.int64(-1)))

@@ -55,7 +55,7 @@ class Sums:
         found = self.directions(releases, labels)
         score = partial(_products, weights=found.weights, centre=found.centre)
         heat = partial(_temperature, releases, found.rows, labels, found.weights)
-        return Scorer(found.rows, found.rest, 0.0, features_of, score, _has_direction, heat, unit_or_zero)
+        return Scorer(found.rows, found.rest, features_of, score, _has_direction, heat, unit_or_zero)
 
     def directions(self, releases: Sequence[Release], labels: LabelSpace) -> "Directions":
         """Returns what the classifier is made of, once: one weight vector for each label that may win."""

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent import errors
-from reticent.labels import Label, Spellings, canonical, in_public_order
+from reticent.labels import Label, in_public_order
 from reticent.privacy.confidence import clopper_pearson
 from reticent.privacy.rounding import rounded_down, rounded_up
+from reticent.released.model import judged
 
 MISSES = 0.05
 
@@ -116,15 +117,13 @@ def measure(pairs: Iterable[tuple[object, object]], *, known: Iterable[Label]) -
     """
     counts: dict[Label, list[int]] = {}
     everything = frozenset(known)
-    spelled = Spellings(everything)
-    for answer, cell in pairs:
-        label = spelled.one(cell)
+    for label, right in judged(pairs, everything):
         if label is not None:
             found = counts.setdefault(label, [0, 0])
             found[0] += 1
-            found[1] += canonical(answer) == label
+            found[1] += right
     if not counts:
-        raise errors.InvalidValue("Expected at least one example to measure accuracy on.")
+        raise errors.InvalidValue("Expected at least one example with a label to measure accuracy on.")
     return Measured({label: Share(*found) for label, found in counts.items()}, everything & counts.keys())
 
 

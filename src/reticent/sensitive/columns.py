@@ -30,7 +30,7 @@ def inputs_of(values: Any) -> Inputs:
     >>> inputs_of(("a text", None))
     ['a text', None]
     """
-    values = opened(values)
+    values = _no_string("inputs", opened(values))
     if isinstance(values, np.ndarray):
         return values if values.ndim > 1 or values.dtype.kind not in "OUT" else _cells(values)
     kind = getattr(values, "dtype", None)
@@ -50,7 +50,7 @@ def column_of(name: str, values: Any, inputs: Inputs) -> Coded:
         values: The column.
         inputs: The inputs that it belongs to.
     """
-    values = opened(values)
+    values = _no_string(name, opened(values))
     dimensions = 2 if hasattr(type(values), "columns") else getattr(values, "ndim", 1)  # of frames and tables
     if dimensions != 1:
         raise errors.InvalidValue(f"Expected {name} with one dimension, got {dimensions}.")
@@ -62,6 +62,13 @@ def column_of(name: str, values: Any, inputs: Inputs) -> Coded:
     if column is None or len(column) != len(inputs):
         raise errors.InvalidValue(f"Expected as many {name} as inputs.")
     return column
+
+
+def _no_string(name: str, values: Any) -> Any:
+    """Returns a column; refuses a string, whose letters would be cells."""
+    if isinstance(values, str | bytes):
+        raise errors.InvalidValue(f"Expected {name} as a column, such as a list; got one string.")
+    return values
 
 
 def _coded(values: Any, kind: object) -> Coded:

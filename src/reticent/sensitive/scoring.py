@@ -10,9 +10,8 @@ from reticent.encoders.wrapped import one_by_one
 from reticent.gate import grid
 from reticent.gate.gate import Gate
 from reticent.gate.mechanisms import GaussianSum
-from reticent.labels import canonical
 from reticent.privacy import accounting
-from reticent.released.model import Encode, Model
+from reticent.released.model import Encode, Model, judged
 from reticent.sensitive.learners.learner import encoded
 from reticent.sensitive.task import Task
 
@@ -27,8 +26,8 @@ def noisy_accuracy(
 ) -> float:
     """Returns the share of right answers with noise, and writes its price to the ledger first.
 
-    Each example is the vector (right, 1)/sqrt(2) of norm at most 1; both sums leave with Gaussian noise. What cannot be
-    read counts as one answer, right or wrong, and never raises.
+    Each example is the vector (right, 1)/sqrt(2) of norm at most 1, zeros where it has no label; both sums leave with
+    Gaussian noise. An input that cannot be read counts as a wrong answer, and never raises.
 
     Guarantees (with the assumptions of the budget):
       - (epsilon, delta of the budget)-DP for the persons in the test set.  test_private_accuracy_is_paid_for
@@ -53,11 +52,11 @@ def noisy_accuracy(
             "nothing was spent. Ask for a smaller epsilon, or give test data of other persons another name."
         ) from None
     right = total = 0
-    for batch in task.spelled_like(model.labels).batches():
+    for batch in task.batches():
         each = encoder if encoder is None or isinstance(encoder, Encoder) else one_by_one(encoder, batch.inputs)
         answers = model.names(model.answers(batch.inputs, each))
-        right += sum(canonical(answer) == label for answer, label in zip(answers, batch.labels, strict=True))
-        total += len(answers)
+        for label, is_right in judged(zip(answers, batch.labels, strict=True), model.labels):
+            right, total = right + is_right, total + (label is not None)
     hits, noisy = permit.draw(GaussianSum(event), np.array([right * one, total * one], dtype=np.int64))
     permit.publish()
     return float(np.clip(hits / max(noisy, 1), 0, 1))

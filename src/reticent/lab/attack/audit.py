@@ -19,7 +19,6 @@ from reticent.encoders.encoder import Encoder
 from reticent.gate.mechanisms import SelectLabels
 from reticent.lab.attack import exact, memory_games, stream_games, training_games, whole_games
 from reticent.lab.attack.games import CONSISTENT, LARGE_EPSILON, VIOLATED, Result
-from reticent.labels import Taxonomy
 from reticent.memory import Epoch, Memory, first_epoch, remembered
 from reticent.numerics.progress import Bar
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
@@ -31,6 +30,7 @@ from reticent.released.model import Encode
 from reticent.sensitive import learners
 from reticent.sensitive.learners import Cosine, Learner, PeftEnsemble
 from reticent.sensitive.learners.head_labels import task_cost
+from reticent.taxonomy import Taxonomy
 
 SCOPE = (
     "This audits the configuration, not the release: the settings of the manifest are replayed on synthetic data, and "

@@ -19,11 +19,12 @@ from reticent.classifier import ContinualClassifier
 from reticent.gate.noise import NoiseSource
 from reticent.gate.sparse import ALL_KEPT
 from reticent.lab.attack.games import Floats, Result, judge
-from reticent.labels import Label, LabelSpace, Taxonomy
+from reticent.labels import Label, LabelSpace
 from reticent.policies import Policy, PublicLabels
 from reticent.privacy import events, profiles, selection
 from reticent.released.release import Release
 from reticent.sensitive.learners.learner import Learner
+from reticent.taxonomy import Taxonomy
 from reticent.testing.mechanism_checks import most_revealing_size
 
 WIDTH = 4

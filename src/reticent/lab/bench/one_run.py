@@ -33,7 +33,6 @@ from reticent.lab.bench.run import FILM, MEMORIES, Run
 from reticent.lab.bench.workspace import Workspace, encoder_of
 from reticent.lab.data.datasets import Data
 from reticent.lab.data.streams import Stream
-from reticent.labels import Taxonomy
 from reticent.loading import load
 from reticent.memory import Memory
 from reticent.numerics.files import write_whole
@@ -41,6 +40,7 @@ from reticent.numerics.rows import take
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.sensitive.learners import Learner
+from reticent.taxonomy import Taxonomy
 
 FORMAT = 3  # of runs/*.json
 NOT_PRIVATE = "NOT PRIVATE: seeded noise on public data, to measure accuracy."
