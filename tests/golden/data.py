@@ -14,7 +14,7 @@ _BLOCKS = (
     *("A30-A49", "E08-E13", "H15-H22", "H65-H75", "K55-K64", "M50-M54"),
     *("N40-N53", "Q65-Q79", "S60-S69", "T33-T34", "V30-V39", "W00-W19"),
 )
-_EACH, _FEW = 60, 10  # texts of each block; examples of each of four labels, to train through an encoder
+_EACH, _FEW = 60, 16  # texts of each block; examples of each of four labels, to train through an encoder
 
 
 def pixels() -> Data:
@@ -42,12 +42,13 @@ def diagnoses() -> Data:
 
 def few_diagnoses() -> Data:
     """Texts to train through their encoder."""
-    return _first(diagnoses(), _BLOCKS[:4], _FEW, "few_diagnoses")
+    return replace(_first(diagnoses(), _BLOCKS[:4], _FEW, "few_diagnoses"), held_out=0.5)
 
 
 def few_digits() -> Data:
     """Images to train through their encoder."""
-    return _first(shifted.digits(), [f"digit {digit}" for digit in range(4)], _FEW, "few_digits")
+    found = _first(shifted.digits(), [f"digit {digit}" for digit in range(4)], _FEW, "few_digits")
+    return replace(found, held_out=0.5)
 
 
 def _first(whole: Data, labels: Iterable[str], each: int, name: str) -> Data:
