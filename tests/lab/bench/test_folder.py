@@ -90,15 +90,7 @@ def test_what_another_version_counted_is_not_shown(tmp_path):
 
 @pytest.mark.parametrize(
     "changed",
-    [
-        {"accuracy": "0.5"},
-        {"accuracy": None},
-        {"curve": 0.5},
-        {"seconds": 3.0},
-        {"run": []},
-        {"digests": None},
-        {"run": {}},
-    ],
+    [{"accuracy": "0.5"}, {"accuracy": None}, {"curve": 0.5}, {"seconds": 3.0}, {"run": {}}, {"digests": None}],
 )
 def test_results_with_wrong_types_count_as_not_run(tmp_path, changed):
     folder = Folder(tmp_path)

@@ -24,17 +24,7 @@ def test_rows_bring_back_what_pages_read(tmp_path):
     again = run_rows.read(tmp_path / "runs.parquet")
     assert set(again) == set(results)
     for key, result in results.items():
-        for field in (
-            "run",
-            "status",
-            "version",
-            "accuracy",
-            "forgetting",
-            "known",
-            "aggregations",
-            "seconds",
-            "digests",
-        ):
+        for field in ("run", "version", "accuracy", "forgetting", "known", "aggregations", "seconds", "digests"):
             assert again[key][field] == result[field], field
         assert again[key]["overall"] == pytest.approx(result["overall"])
         assert (again[key]["command"], again[key]["environment"]) == (result["command"], result["environment"])
