@@ -56,7 +56,7 @@ bench: .venv/ready
 	$(BIN)/reticent report results/quick
 
 # Everything that needs neither a network nor a GPU: hours, resumable. It starts from the rows that are in the tree, as far
-# as this code made them; MINUTES=60 stops between two runs, and the same command goes on.
+# as they are of the present versions; MINUTES=60 stops between two runs, and the same command goes on.
 MINUTES ?= 1000
 bench-full: .venv/ready
 	nice $(BIN)/reticent bench all --data $(DATA) --out results/full --page docs/results.md \

@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         lines.append([name, f"{seeds}", *medians])
         show(lines[-1])
     if given.store:
-        store(Path(__file__), lines, called(Path(__file__)))
+        store(Path(__file__), lines, called(Path(__file__)), learners=["peft"])
 
 
 if __name__ == "__main__":

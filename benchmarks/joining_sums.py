@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         lines.append([name, f"{seeds}", means[0], means[1], apart[0], means[2], apart[1]])
         show(lines[-1])
     if given.store:
-        store(Path(__file__), lines, called(Path(__file__)))
+        store(Path(__file__), lines, called(Path(__file__)), learners=["cosine-paper", "cosine"])
 
 
 if __name__ == "__main__":

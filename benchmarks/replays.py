@@ -14,27 +14,27 @@ from reticent.classifier import ContinualClassifier
 from reticent.gate.noise import NoiseSource
 from reticent.lab.baselines.oracles import experiment
 from reticent.lab.bench.catalogue import learner_of
-from reticent.lab.bench.code_digest import digest_of, sources
 from reticent.lab.bench.measures import Assigned
 from reticent.lab.bench.one_run import environment, policy_of
 from reticent.lab.bench.run import Run
+from reticent.lab.bench.versions import version_of
 from reticent.lab.bench.workspace import Workspace
 
 ALL = 100.0  # % of the classes are blurry: no task has labels of its own
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
-def store(script: Path, lines: Sequence[Sequence[str]], command: str) -> None:
-    """Writes a table of a script into `docs/results/`, with the command and a digest of the code that made it.
+def store(script: Path, lines: Sequence[Sequence[str]], command: str, *, learners: Sequence[str]) -> None:
+    """Writes a table of a script into `docs/results/`, with the command and the versions of the learners.
 
     Args:
-        script: Which one; the digest is of it, of this file, and of all that a run of the benchmark computes with.
+        script: Which one.
         lines: The table, its headings first.
         command: What was called.
+        learners: Whose runs were made again.
     """
-    files = {**sources(), script.name: script, "replays": Path(__file__)}
-    code = digest_of({name: file.read_text(encoding="utf-8") for name, file in files.items()})
-    made = {"code": code, "command": command, "environment": environment(), "lines": lines}
+    versions = {learner: version_of(learner) for learner in learners}
+    made = {"versions": versions, "command": command, "environment": environment(), "lines": lines}
     (RESULTS / f"{script.stem.replace('_', '-')}.json").write_text(json.dumps(made, indent=1), encoding="utf-8")
 
 

@@ -5,8 +5,8 @@
 
 A table of rows comes after a comment with its name, `<!-- rows: film -->`. Medians over all seeds that the rows have;
 with names and memory and without them, over those that all have. Of the paper's released labels the best share, as in
-the tables of `docs/results.md`. Tables of other scripts are stored beside the rows, with the command and the digest of
-the code that made them.
+the tables of `docs/results.md`. Tables of other scripts are stored beside the rows, with the command and the versions
+of the learners.
 """
 
 import argparse
@@ -269,8 +269,8 @@ def markdown(lines: Sequence[Line]) -> str:
 
 
 def rows() -> Results:
-    """Returns the results that the tables show, of whatever code."""
-    return {key: made for path in ROWS for key, made in run_rows.read(path, of_any_code=True).items()}
+    """Returns the results that the tables show, of whatever version."""
+    return {key: made for path in ROWS for key, made in run_rows.read(path, of_any_version=True).items()}
 
 
 def filled(text: str, results: Results) -> str:

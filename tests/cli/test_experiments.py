@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import reticent as rt
-from reticent.lab.bench import specs, without_data
-from reticent.lab.bench.code_digest import code
+from reticent.lab.bench import run_rows, specs
 from reticent.lab.bench.estimates import WITHOUT_DATA
 from reticent.lab.bench.folder import Folder
+from reticent.lab.bench.versions import version_of
 from tests.cli.command import EACH, NUMBERS, refused, reticent, write_csv
 from tests.lab.tiny import DATA, done, write_features
 
@@ -90,9 +90,9 @@ def test_the_list_knows_how_long_experiments_without_data_take(bench, tmp_path):
 
     assert left() == WITHOUT_DATA
     made: dict[str, object] = {"points": [], "bounds": []}
-    (tmp_path / "results" / "attack.json").write_text(json.dumps({**made, "code": "another"}))
+    (tmp_path / "results" / "attack.json").write_text(json.dumps({**made, "version": 0}))
     assert left() == WITHOUT_DATA
-    (tmp_path / "results" / "attack.json").write_text(json.dumps({**made, "code": without_data.code()}))
+    (tmp_path / "results" / "attack.json").write_text(json.dumps({**made, "version": version_of("attack")}))
     assert left() == {**WITHOUT_DATA, "attack": 0}
 
 
@@ -122,7 +122,6 @@ def test_bench_writes_tables_and_a_page(bench, tmp_path):
         "cifar100-features, reproduced: Base Dataset below Label Oracle (the paper's Cosine, epsilon 1): "
         "base 50.0, oracle 70.0"
     )
-    assert "were made by other code of this version" in done.stdout
     assert lines[-1] == f"0 run(s), 0 failed. Tables: {tmp_path / 'results' / 'tables'}"
     page = (tmp_path / "page.md").read_text()
     assert f"Written by `reticent bench {tmp_path / 'mine.toml'} --data" in page
@@ -141,7 +140,7 @@ def test_the_page_of_rows_is_that_of_the_folder(tmp_path):
     out, rows = tmp_path / "results", tmp_path / "folder" / "runs.parquet"
     with Folder(out) as folder:
         for run in specs.spec(str(tmp_path / "mine.toml")).runs:
-            made = done(run, CLOSE, curve=[CLOSE] * run.tasks, digests={"data": "", "learner": "", "code": code()})
+            made = done(run, CLOSE, curve=[CLOSE] * run.tasks)
             folder.write(f"runs/{run.digest}.json", json.dumps(made))
     words = ["bench", tmp_path / "mine.toml", "drop", "--data", tmp_path / "data"]
     assert reticent(*words, "--out", out, "--page", tmp_path / "folder.md").returncode == 0
@@ -155,7 +154,7 @@ def test_the_page_of_rows_is_that_of_the_folder(tmp_path):
     for name in ("runs.parquet", "cells.csv", "drop.json"):
         assert (tmp_path / "folder" / name).read_bytes() == (tmp_path / "folder" / "rows" / name).read_bytes()
     assert reticent("report", tmp_path / "new").returncode == 0
-    assert f"{code()} (8)" in (tmp_path / "new" / "report.html").read_text()
+    assert "Runs by the version of their learner: 1 (8)." in (tmp_path / "new" / "report.html").read_text()
 
 
 def test_no_minutes_begin_no_run(bench, tmp_path):
@@ -166,11 +165,12 @@ def test_no_minutes_begin_no_run(bench, tmp_path):
     assert "Expected minutes >= 0" in refused(reticent(*bench, "--minutes", -1))
 
 
-def test_tables_of_rows_that_other_code_made_are_refused_in_a_new_folder(bench, tmp_path):
-    assert reticent(*bench, "--page", tmp_path / "page.md").returncode == 0  # by made-up code
-    done = reticent(*bench[:-1], tmp_path / "new", "--resume", tmp_path / "page" / "runs.parquet", "--tables-only")
-    assert done.returncode == 2
-    assert "new holds no results." in " ".join(done.stderr.split())
+def test_tables_of_rows_of_other_versions_are_refused_in_a_new_folder(bench, tmp_path):
+    made = {run.digest: done(run, 0.5, version=0) for run in specs.spec(str(tmp_path / "mine.toml")).runs}
+    (tmp_path / "runs.parquet").write_bytes(run_rows.to_parquet(made))
+    refusal = reticent(*bench[:-1], tmp_path / "new", "--resume", tmp_path / "runs.parquet", "--tables-only")
+    assert refusal.returncode == 2
+    assert "new holds no results." in " ".join(refusal.stderr.split())
     assert not (tmp_path / "new").exists()
 
 

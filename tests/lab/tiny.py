@@ -9,6 +9,7 @@ import numpy as np
 
 from reticent.lab.bench.one_run import FORMAT
 from reticent.lab.bench.run import Run
+from reticent.lab.bench.versions import version_of
 from reticent.lab.bench.workspace import Workspace
 from reticent.lab.data.datasets import Data
 
@@ -60,6 +61,7 @@ def done(run: Run, accuracy: float, **others: Any) -> dict[str, Any]:
         "name": run.name,
         "status": "done",
         "error": None,
+        "version": version_of(run.learner),
         "accuracy": accuracy,
         "forgetting": None,
         "matrix": [],
@@ -71,7 +73,7 @@ def done(run: Run, accuracy: float, **others: Any) -> dict[str, Any]:
         "spent": {"epsilon": run.epsilon, "delta": 1e-5, "statement": "", "ledger": []},
         "environment": {"python": "3", "machine": "m", "cores": 2, "threads": "1", "versions": {}},
         "command": "reticent bench mine",
-        "digests": {"data": "", "learner": "", "code": "made up"},
+        "digests": {"data": "", "learner": ""},
         **others,
     }
 

@@ -84,7 +84,7 @@ def drop() -> dict[str, Any]:
 
 def _origin(kind: str) -> dict[str, Any]:
     where = {"python": "3.12", "machine": "m", "cores": 2, "threads": None, "versions": {}}
-    return {"code": "0123456789abcdef", "command": f"reticent bench {kind}", "environment": where}
+    return {"version": 7, "command": f"reticent bench {kind}", "environment": where}
 
 
 def _played(target: str, remedy: bool, game: str, epsilon: float, accuracy: float) -> dict[str, Any]:

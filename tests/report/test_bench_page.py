@@ -237,7 +237,7 @@ def test_first_tables_and_how_they_were_made_come_before_the_rest():
 def test_attack_and_drop_say_what_measured_them(text):
     for kind, title in (("attack", "Membership attack on labels"), ("drop", "Probability that a label is dropped")):
         section = text[text.index(f"{title}</h2>") :].split("</section>")[0]
-        assert f"Measured by reticent bench {kind}, digest of its code 0123456789abcdef. Python 3.12" in section
+        assert f"Measured by reticent bench {kind}, version 7. Python 3.12" in section
 
 
 def test_tables_of_sentences_are_blocks_on_a_phone_and_wide_ones_are_dense():

@@ -246,7 +246,9 @@ def bench(
     if tables_only and not stored:  # what there is to show can only be in the folder
         Folder(out).check()
     if resume is not None and not as_json:
-        tell(f"{len(stored)} of {run_rows.count(resume)} rows in {resume} were made by this code; others are left out.")
+        tell(
+            f"{len(stored)} of {run_rows.count(resume)} rows in {resume} are of present versions; others are left out."
+        )
     speed = Speed(device=device or "cpu", batch_size=batch_size, bf16="auto" if bf16 else False)
     outcome = runner.run(
         [] if tables_only else chosen,
@@ -269,12 +271,6 @@ def bench(
     else:
         for finding in found:
             tell(f"{finding.data}, {finding.verdict}: {finding.claim}: {finding.measured}")
-        others = pages.by_other_code(wanted, out)
-        if others:
-            tell(
-                f"{others} run(s) in {out} were made by other code of this version, or by unknown code; "
-                "they are shown unchanged. To make them again, choose another --out."
-            )
         tell(f"{outcome.ran} run(s), {outcome.failed} failed. Tables: {out / 'tables'}")
     fail_if(outcome.failed > 0)
 

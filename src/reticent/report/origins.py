@@ -1,4 +1,4 @@
-"""Where numbers come from, in words: the code that measured them, the command, and the machine."""
+"""Where numbers come from, in words: the command that measured them, its version, and the machine."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,9 +17,9 @@ def machine(environment: Mapping[str, Any]) -> str:
 
 
 def measured_by(found: Mapping[str, Any]) -> str:
-    """Returns which command and code measured something, and where.
+    """Returns which command measured something, in which version, and where.
 
     Args:
         found: As in `attack.json` and `drop.json`.
     """
-    return f"Measured by {found['command']}, digest of its code {found['code']}. {machine(found['environment'])}"
+    return f"Measured by {found['command']}, version {found['version']}. {machine(found['environment'])}"

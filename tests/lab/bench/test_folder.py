@@ -7,9 +7,10 @@ import pytest
 
 import reticent
 from reticent import errors
-from reticent.lab.bench import code_digest, one_run, runner, specs
+from reticent.lab.bench import one_run, runner, specs
 from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.spread import FILE as STREAMS
+from reticent.lab.bench.versions import version_of
 from tests.lab.tiny import a_run, done
 
 
@@ -76,20 +77,20 @@ def test_damaged_files_count_as_missing(tmp_path, content):
         assert folder.read("drop.json") is folder.read(STREAMS) is None
         assert folder.tables() == {"a": [] if content == b"[]" else None, "good": []}
     runner.run([specs.spec("drop")], data=tmp_path, out=tmp_path)
-    assert (folder.beside("drop.json") or {}).keys() == {"delta", "curves", "code", "command", "environment"}
+    assert (folder.beside("drop.json") or {}).keys() == {"delta", "curves", "version", "command", "environment"}
     assert (folder.beside(STREAMS) or {})["data"] == {}
 
 
-def test_what_other_code_counted_is_not_shown(tmp_path):
+def test_what_another_version_counted_is_not_shown(tmp_path):
     folder = Folder(tmp_path)
-    for code, there in ((code_digest.code(), True), ("other", False)):
-        folder.write(STREAMS, json.dumps({"code": code, "data": {}}))
+    for version, there in ((version_of("streams"), True), (0, False), (None, False)):
+        folder.write(STREAMS, json.dumps({"version": version, "data": {}}))
         assert (folder.beside(STREAMS) is not None) is there
 
 
 @pytest.mark.parametrize(
     "changed",
-    [{"accuracy": "0.5"}, {"accuracy": None}, {"curve": 0.5}, {"seconds": 3.0}, {"run": []}, {"digests": None}],
+    [{"accuracy": "0.5"}, {"accuracy": None}, {"curve": 0.5}, {"seconds": 3.0}, {"run": {}}, {"digests": None}],
 )
 def test_results_with_wrong_types_count_as_not_run(tmp_path, changed):
     folder = Folder(tmp_path)

@@ -9,10 +9,10 @@ import pytest
 from reticent import errors
 from reticent.lab.bench import pages, specs, without_data
 from reticent.lab.bench.checks import NOT_REPRODUCED
-from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.one_run import failed
 from reticent.lab.bench.runner import Outcome
+from reticent.lab.bench.versions import VERSIONS, version_of
 from tests.lab.tiny import done
 
 SPEC = """
@@ -52,29 +52,21 @@ def test_the_page_says_how_it_was_made_and_everything_on_it(folder):
     assert "50.0 [1 of 2 seeds] [1 failed]" in text
     assert "*not run here*" in text  # drop
     assert "Python 3, m, 2 cores, 1 thread(s) a run" in text
-    assert "Runs by a digest of the code that made them: made up (4)." in text
+    assert "Runs by the version of their learner: 1 (4)." in text
     assert "Runs by their commands: reticent bench mine (4)." in text
 
 
-def test_runs_of_other_code_are_counted(folder):
-    spec = specs.read("mine", SPEC)
-    assert pages.by_other_code([spec, spec], folder.path) == 4  # all that came to their end
-    by_code = dict(zip((run for run in spec.runs if run.seed == 0), (code(), "an older one"), strict=False))
-    with folder as opened:
-        for run, made_by in by_code.items():
-            result = done(run, 0.5, digests={"data": "", "learner": "", "code": made_by})
-            opened.write(f"runs/{run.digest}.json", json.dumps(result))
-    assert pages.by_other_code([spec], folder.path) == 3
-    text = pages.markdown([spec], folder.path, command="")
-    (line,) = [line for line in text.splitlines() if line.startswith("Runs by a digest of the code")]
-    assert all(part in line for part in (f"{code()} (1)", "an older one (1)", "made up (2)"))
+def test_runs_of_another_version_are_not_shown(folder, monkeypatch):
+    monkeypatch.setitem(VERSIONS, "cosine", 2)
+    text = pages.markdown([specs.read("mine", SPEC)], folder.path, command="")
+    assert "2 runs, 6 s of one core in all, of resumed runs the last part; 6 more are not run" in text
 
 
 def test_results_that_do_not_say_what_made_them_are_not_shown(folder):
     spec = specs.read("mine", SPEC)
     runs = [run for run in spec.runs if run.seed == 0]
     with folder as opened:
-        unsaid: list[dict[str, Any]] = [{"digests": {"data": "", "learner": ""}}, {"command": None}]
+        unsaid: list[dict[str, Any]] = [{"version": None}, {"command": None}]
         for run, fields in zip(runs, unsaid, strict=False):
             opened.write(f"runs/{run.digest}.json", json.dumps(done(run, 0.97, **fields)))
     text = pages.markdown([spec], folder.path, command="")
@@ -125,9 +117,9 @@ def test_the_list_counts_what_is_done_and_failed(folder):
     assert entries["labels"]["runs"] == len(runs)
     assert entries["labels"]["done"] == entries["labels"]["failed"] == 4 == len(wanted) // 2
     assert (entries["drop"]["runs"], entries["drop"]["done"]) == (1, 0)
-    folder.write("drop.json", json.dumps({"delta": 1e-7, "curves": []}))  # of unknown code
+    folder.write("drop.json", json.dumps({"delta": 1e-7, "curves": []}))  # of unknown version
     assert {entry["name"]: entry["done"] for entry in pages.listing(folder.path)}["drop"] == 0
-    folder.write("drop.json", json.dumps({"delta": 1e-7, "curves": [], "code": without_data.code()}))
+    folder.write("drop.json", json.dumps({"delta": 1e-7, "curves": [], "version": version_of("drop")}))
     again = {entry["name"]: entry for entry in pages.listing(folder.path)}
     assert again["drop"]["done"] == 1
     assert entries["labels"]["seconds_left"] > 0
@@ -176,7 +168,7 @@ def test_the_report_begins_with_what_to_take_away_and_how_it_was_made(folder):
     made = text[text.index("How it was made</h2>") :].split("</section>")[0]
     for said in (
         "8 runs, 4 of them failed; 1 data set(s), 2 learner(s), 2 seed(s).",
-        "Runs by a digest of the code that made them: made up (4).",
+        "Runs by the version of their learner: 1 (4).",
         "Runs by their commands: reticent bench mine (4).",
         "Python 3, m, 2 cores, 1 thread(s) a run",
     ):

@@ -1,4 +1,4 @@
-"""Results as rows: what is stored is what is read, and only rows of the present code are."""
+"""Results as rows: what is stored is what is read, and only rows of the present versions are."""
 
 import csv
 import io
@@ -8,10 +8,10 @@ import pytest
 
 from reticent import errors
 from reticent.lab.bench import run_rows
-from reticent.lab.bench.code_digest import code
+from reticent.lab.bench.versions import VERSIONS
 from tests.lab.tiny import a_run, by_digest, done
 
-DIGESTS = {"data": "d" * 64, "learner": "Cosine()", "code": code()}
+DIGESTS = {"data": "d" * 64, "learner": "Cosine()"}
 
 
 def made(**fields: Any) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def test_rows_bring_back_what_pages_read(tmp_path):
     again = run_rows.read(tmp_path / "runs.parquet")
     assert set(again) == set(results)
     for key, result in results.items():
-        for field in ("run", "status", "accuracy", "forgetting", "known", "aggregations", "seconds", "digests"):
+        for field in ("run", "version", "accuracy", "forgetting", "known", "aggregations", "seconds", "digests"):
             assert again[key][field] == result[field], field
         assert again[key]["overall"] == pytest.approx(result["overall"])
         assert (again[key]["command"], again[key]["environment"]) == (result["command"], result["environment"])
@@ -55,10 +55,16 @@ def test_equal_results_are_equal_bytes():
     assert run_rows.to_parquet(by_digest([one, two])) == run_rows.to_parquet(by_digest([two, one]))
 
 
-def test_rows_of_other_code_are_left_out(tmp_path):
-    other = done(a_run(seed=7), 0.5, digests={**DIGESTS, "code": "another"})
-    (tmp_path / "runs.parquet").write_bytes(run_rows.to_parquet(by_digest([other, made()])))
-    assert [result["run"]["seed"] for result in run_rows.read(tmp_path / "runs.parquet").values()] == [0]
+def test_rows_of_other_versions_are_left_out(tmp_path, monkeypatch):
+    """Each learner's rows stand on its own version, whichever way it differs; one that is gone has none."""
+    rows, each = tmp_path / "runs.parquet", ("cosine", "peft", "my_module:Mine", "gone")
+    rows.write_bytes(run_rows.to_parquet(by_digest([{**made(learner=learner), "version": 2} for learner in each])))
+    for kind, learner in (("cosine", "cosine"), ("peft", "peft"), ("module:object", "my_module:Mine")):
+        assert run_rows.read(rows) == {}
+        with monkeypatch.context() as raised:
+            raised.setitem(VERSIONS, kind, 2)
+            assert [result["run"]["learner"] for result in run_rows.read(rows).values()] == [learner]
+    assert len(run_rows.read(rows, of_any_version=True)) == 4
 
 
 def test_a_row_whose_digest_is_of_another_run_is_left_out(tmp_path, monkeypatch):
@@ -81,7 +87,7 @@ def test_a_cell_is_one_line_whatever_its_seeds():
     assert (base["labels"], base["seeds"], base["accuracy"], base["least"], base["most"]) == (
         "base", "5", "52.00", "50.00", "54.00",
     )  # fmt: skip
-    assert (oracle["labels"], oracle["seeds"], oracle["code"]) == ("oracle", "1", code())
+    assert (oracle["labels"], oracle["seeds"], oracle["version"]) == ("oracle", "1", "1")
 
 
 def test_a_cell_in_which_all_classes_are_blurry_has_the_accuracy_of_the_tables():

@@ -19,13 +19,13 @@ import pytest
 
 from reticent import errors
 from reticent.lab.bench import one_run, processes, run_rows, runner, specs, steps
-from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.processes import Processes
 from reticent.lab.bench.run import Run
 from reticent.lab.bench.runner import Outcome
 from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.spread import FILE as STREAMS
+from reticent.lab.bench.versions import VERSIONS
 from reticent.lab.bench.workspace import Workspace
 from reticent.report import seeds
 from tests.lab.tiny import DATA, a_run, done, write_features
@@ -175,11 +175,11 @@ def test_parquet_holds_all_runs(ran):
         row = stored[key]
         assert {name: row[name] for name in result["run"]} == result["run"]
         assert row["accuracy"] == pytest.approx(result["accuracy"], abs=1e-6)
-        assert (row["code"], row["command"]) == (code(), "reticent bench mine")
+        assert (row["version"], row["command"]) == (result["version"], "reticent bench mine")
         assert row["spent_epsilon"] <= 8
 
 
-def test_a_benchmark_resumes_from_stored_rows_of_the_same_code(ran, place, tmp_path, monkeypatch):
+def test_a_benchmark_resumes_from_stored_rows_of_the_same_version(ran, place, tmp_path, monkeypatch):
     stored = run_rows.read(ran.out / run_rows.RUNS)
     assert len(stored) == 8
     spec = replace(ran.spec, runs=tuple(run for run in ran.spec.runs if run.learner in ("cosine", "cosine-paper")))
@@ -189,9 +189,8 @@ def test_a_benchmark_resumes_from_stored_rows_of_the_same_code(ran, place, tmp_p
     assert "8 run(s) are taken from stored rows" in said[0]
     again = Folder(tmp_path / "new").results()
     assert {key: result["run"] for key, result in again.items()} == {k: r["run"] for k, r in stored.items()}
-    # rows that other code made are no results of this one, and a run whose row says something else is not believed
-    monkeypatch.setattr(run_rows, "code", lambda: "another")
-    assert run_rows.read(ran.out / run_rows.RUNS) == {}
+    monkeypatch.setitem(VERSIONS, "cosine", 2)  # its rows are no results of the next version
+    assert {result["run"]["learner"] for result in run_rows.read(ran.out / run_rows.RUNS).values()} == {"cosine-paper"}
 
 
 def test_no_run_begins_after_its_time(ran, place, tmp_path):

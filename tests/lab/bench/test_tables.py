@@ -274,8 +274,8 @@ def test_notes_say_where_one_stream_stands_for_all_ratios():
 
 def test_the_panel_of_blurry_streams_is_beside_their_table():
     counted = {"clinc150": {"50": [60.0, 10.0, 20.0]}, "another": {"50": [1.0, 1.0], "0": [2.0]}}
-    found = {"code": "c", "command": "reticent bench blurry", "environment": environment(), "data": counted}
+    found = {"version": 7, "command": "reticent bench blurry", "environment": environment(), "data": counted}
     made = tables.tables(spec("blurry"), {}, extra={"streams.json": found}.get)
     assert made[1].rows == (("clinc150", "50", "60.0", "15.0"), ("another", "50", "1.0", "1.0"))
-    assert made[1].notes[0].startswith("Measured by reticent bench blurry, digest of its code c.")
+    assert made[1].notes[0].startswith("Measured by reticent bench blurry, version 7.")
     assert len(tables.tables(spec("blurry"), {})) == 1

@@ -6,9 +6,9 @@ import pytest
 
 from reticent.lab.attack import label_attack
 from reticent.lab.bench import label_experiments, pages, runner, specs, tables, without_data
-from reticent.lab.bench.code_digest import digest_of, sources
 from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.specs import spec
+from reticent.lab.bench.versions import version_of
 
 
 def test_dropped_labels_are_those_of_the_mechanisms(tmp_path):
@@ -32,10 +32,10 @@ def test_dropped_labels_are_those_of_the_mechanisms(tmp_path):
     assert len(said) == 1  # it is done
 
 
-def test_what_other_code_measured_is_not_run_and_is_made_again(tmp_path):
+def test_what_another_version_measured_is_not_run_and_is_made_again(tmp_path):
     made = without_data.measured("drop")
     assert without_data.stored(tmp_path, "drop") is None
-    for changed in ({"code": "another"}, {"code": None}):
+    for changed in ({"version": 0}, {"version": None}):
         (tmp_path / "drop.json").write_text(json.dumps({**made, **changed}))
         assert without_data.stored(tmp_path, "drop") is None
         assert Folder(tmp_path).beside("drop.json") is None
@@ -43,23 +43,13 @@ def test_what_other_code_measured_is_not_run_and_is_made_again(tmp_path):
     assert "*not run here*" in (tmp_path / "tables" / "drop.md").read_text()
     runner.run([spec("drop")], data=tmp_path, out=tmp_path)
     assert without_data.stored(tmp_path, "drop") == made
-    origin = f"Measured by reticent bench drop, digest of its code {without_data.code()}. Python "
+    origin = f"Measured by reticent bench drop, version {version_of('drop')}. Python "
     origin += made["environment"]["python"]
     assert f"- {origin}" in (tmp_path / "tables" / "drop.md").read_text()
     assert origin in pages.report(tmp_path)
 
 
-def test_the_digest_is_of_what_measures_and_of_no_table():
-    measures = sources(label_experiments.__name__)
-    assert {"reticent.lab.attack.label_attack", "reticent.gate.noise.source"} <= measures.keys()
-    assert not {without_data.__name__, tables.__name__, "reticent.lab.bench.estimates"} & measures.keys()
-    assert [name for name in measures if name.startswith("reticent.report")] == []
-    texts = {name: file.read_text(encoding="utf-8") for name, file in measures.items()}
-    assert without_data.code() == digest_of(texts)
-    assert without_data.code() != digest_of({**texts, label_experiments.__name__: "SEED = 1"})
-
-
-def test_what_the_present_code_measured_is_taken_from_beside_stored_rows(tmp_path):
+def test_what_the_present_version_measured_is_taken_from_beside_stored_rows(tmp_path):
     made = without_data.measured("drop")
     runner.run([spec("drop")], data=tmp_path, out=tmp_path / "new", measured={"drop": made}, say=pytest.fail)
     assert without_data.stored(tmp_path / "new", "drop") == made
@@ -93,11 +83,9 @@ def test_attack_and_drop_show_what_their_files_hold():
         "broken": True,
     }
     where = {"python": "3", "machine": "m", "cores": 2, "threads": None, "versions": {"numpy": "2"}}
-    origin = {"code": "0123", "command": "reticent bench attack", "environment": where}
+    origin = {"version": 7, "command": "reticent bench attack", "environment": where}
     (attack,) = tables.tables(spec("attack"), {}, extra={"attack.json": {"points": [point], **origin}}.get)
-    assert attack.notes == (
-        "Measured by reticent bench attack, digest of its code 0123. Python 3, m, 2 cores; numpy 2.",
-    )
+    assert attack.notes == ("Measured by reticent bench attack, version 7. Python 3, m, 2 cores; numpy 2.",)
     assert attack.rows == (("scikit-learn", "the only one", "1", "1.000", "0.980 to 1.000", "0.730", "leaks"),)
     assert "10,000 games; limits are exact, at confidence 0.999999." in attack.caption
     curve = {"epsilon": 0.5, "mechanism": "ours", "sizes": [1, 10], "probability": [1.0, 0.25]}

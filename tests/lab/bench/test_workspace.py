@@ -13,6 +13,7 @@ from reticent.budget import Budget
 from reticent.lab.bench import workspace
 from reticent.lab.bench.catalogue import learner_of
 from reticent.lab.bench.run import Run
+from reticent.lab.bench.versions import VERSIONS
 from reticent.lab.bench.workspace import Workspace, read
 from reticent.lab.data.datasets import Data
 from reticent.privacy import events
@@ -47,7 +48,7 @@ def test_damaged_settings_are_tuned_again(tmp_path, monkeypatch):
     assert len(tuned) == 2
 
 
-def test_settings_that_other_code_tuned_are_not_taken_over(tmp_path, monkeypatch):
+def test_settings_of_another_version_are_not_taken_over(tmp_path, monkeypatch):
     found = iter((0.5, 2.0))
 
     def tune(learner: PeftEnsemble, *arguments: object, **others: object) -> PeftEnsemble:
@@ -55,8 +56,8 @@ def test_settings_that_other_code_tuned_are_not_taken_over(tmp_path, monkeypatch
 
     monkeypatch.setattr(workspace, "tune_uncounted", tune)
     place, learner = Workspace(tmp_path, tmp_path), PeftEnsemble(task_size=10)
-    for digest, clip_norm in (("before", 0.5), ("now", 2.0), ("before", 0.5)):
-        monkeypatch.setattr(workspace, "code", lambda digest=digest: digest)
+    for version, clip_norm in ((1, 0.5), (2, 2.0), (1, 0.5)):
+        monkeypatch.setitem(VERSIONS, "peft-paper", version)
         assert place.tuned(a_run(learner="peft-paper"), learner, [], np.array([])).clip_norm == clip_norm
 
 

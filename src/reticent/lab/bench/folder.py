@@ -13,6 +13,7 @@ from reticent import errors
 from reticent.lab.bench import spread, without_data
 from reticent.lab.bench.one_run import FORMAT
 from reticent.lab.bench.run import Result
+from reticent.lab.bench.versions import version_of
 from reticent.lab.bench.workspace import read
 from reticent.numerics.files import remove_drafts, write_whole
 from reticent.released import store
@@ -111,13 +112,13 @@ class Folder:
         return found if isinstance(found, dict) else None
 
     def beside(self, name: str) -> dict[str, Any] | None:
-        """Returns what a file beside the runs holds; None where it is missing or damaged, or other code measured it."""
+        """Returns what a file beside the runs holds; None where it is missing or damaged, or of another version."""
         if name == spread.FILE:
-            return spread.of_this_code(self.read(name))
+            return spread.of_this_version(self.read(name))
         return without_data.stored(self.path, name.removesuffix(".json"))
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """Returns all results by the digests of their runs, rounded as in rows; a damaged one counts as not run."""
+        """Returns all results by the digests of their runs, as in rows; damaged or of another version is not run."""
         files = sorted((self.path / "runs").glob("*.json"))
         found = {file.stem: self.read(f"runs/{file.name}") for file in files}
         return {key: _rounded(result) for key, result in found.items() if result is not None and _whole(result)}
@@ -146,7 +147,7 @@ def _round(value: Any, digits: int) -> Any:
 
 
 def _whole(result: Result) -> bool:
-    """Returns whether a result has all fields that tables and pages read, and says which code and command made it."""
+    """Returns whether a result has all fields that tables and pages read, and is of the present version."""
     shapes = _FAILED if result.get("status") == "failed" else _DONE
     whole = all(name in result and isinstance(result[name], shape) for name, shape in shapes.items())
-    return whole and (shapes is _FAILED or isinstance(result["digests"].get("code"), str))
+    return whole and (shapes is _FAILED or result.get("version") == version_of(str(result["run"].get("learner"))))

@@ -26,10 +26,10 @@ from reticent.gate.noise import NoiseSource
 from reticent.lab.baselines.oracles import experiment
 from reticent.lab.baselines.sequential import Desai, public_rows
 from reticent.lab.bench.catalogue import entry, learner_of
-from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.measures import Assigned, classes, measured, spent
 from reticent.lab.bench.paid_tuning import tune_and_pay
 from reticent.lab.bench.run import FILM, MEMORIES, Run
+from reticent.lab.bench.versions import version_of
 from reticent.lab.bench.workspace import Workspace, encoder_of
 from reticent.lab.data.datasets import Data
 from reticent.lab.data.streams import Stream
@@ -42,7 +42,7 @@ from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.sensitive.learners import Learner
 from reticent.taxonomy import Taxonomy
 
-FORMAT = 3  # of runs/*.json
+FORMAT = 4  # of runs/*.json
 NOT_PRIVATE = "NOT PRIVATE: seeded noise on public data, to measure accuracy."
 _PUBLIC_SHARE = 0.8  # of the labels, where a hierarchy places the others
 _PACKAGES = ("reticent", "numpy", "scipy", "scikit-learn", "numba", "torch", "transformers", "dp-accounting", "optuna")
@@ -129,6 +129,7 @@ def result_of(run: Run, place: Workspace) -> dict[str, Any]:
         "name": run.name,
         "status": "done",
         "error": None,
+        "version": version_of(run.learner),
         **worth,
         "classes": classes(run, model, stream.examples(names[train])),
         "seconds": {
@@ -141,7 +142,6 @@ def result_of(run: Run, place: Workspace) -> dict[str, Any]:
         "digests": {
             "data": place.digest(run),
             "learner": re.sub(r" at 0x[0-9a-f]+", "", repr(learner)),
-            "code": code(),
         },
     }
     if model.path is not None:

@@ -12,7 +12,6 @@ from reticent.lab.bench import catalogue, layout, run_rows, spread, tables, type
 from reticent.lab.bench import specs as packaged
 from reticent.lab.bench.behind import behind_tables
 from reticent.lab.bench.chosen import chosen_table
-from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.estimates import WITHOUT_DATA, Estimates, duration, processor
 from reticent.lab.bench.findings import findings, findings_table
 from reticent.lab.bench.five_figures import five
@@ -53,14 +52,14 @@ def write(page: Path, specs: Sequence[Spec], out: Path, *, command: str) -> None
 
 
 def beside_rows(folder: Path) -> dict[str, dict[str, Any]]:
-    """Returns what stands beside the rows in a folder and the present code has found, by its files without ending."""
+    """Returns what stands beside the rows in a folder and is of the present version, by its files without ending."""
     found = {kind: without_data.stored(folder, kind) for kind in without_data.KINDS}
-    found[Path(spread.FILE).stem] = spread.of_this_code(read(folder / spread.FILE))
+    found[Path(spread.FILE).stem] = spread.of_this_version(read(folder / spread.FILE))
     return {name: value for name, value in found.items() if value is not None}
 
 
 def markdown(specs: Sequence[Spec], out: Path, *, command: str, beside: str = "results") -> str:
-    """Returns all tables of some specs as one page; it names the command, the code and the environment that made it.
+    """Returns all tables of some specs as one page; it names command, versions and environment that made it.
 
     Args:
         specs: What to show.
@@ -97,7 +96,7 @@ def markdown(specs: Sequence[Spec], out: Path, *, command: str, beside: str = "r
         "## How it was made",
         "",
         *(f"{line}\n" for line in _made(results)),
-        f"Every run, with its code, data and command: `{beside}/{run_rows.RUNS}`.",
+        f"Every run, with its version, data and command: `{beside}/{run_rows.RUNS}`.",
         f"Every cell: `{beside}/{run_rows.CELLS}`.",
         "",
         typeset.markdown(chosen_table()),
@@ -117,7 +116,6 @@ def to_json(specs: Sequence[Spec], out: Path, outcome: Outcome) -> dict[str, Any
         "ran": outcome.ran,
         "failed": outcome.failed,
         "missing": dict(outcome.missing),
-        "by_other_code": by_other_code(specs, out),
         "findings": [asdict(finding) for finding in findings(results)],
         "claims": [asdict(claim) for claim in claims(results)],
         "tables": {spec.name: [asdict(table) for table in _tables(spec, folder, results)] for spec in specs},
@@ -256,19 +254,8 @@ def _done(result: Result) -> bool:
     return bool(result["status"] == "done")
 
 
-def by_other_code(specs: Sequence[Spec], out: Path) -> int:
-    """Returns how many results of these specs were made by other sources of the same version than the present ones."""
-    results = Folder(out).results()
-    made = (results.get(key) for key in {catalogue.stand_in(run).digest for spec in specs for run in spec.runs})
-    return sum(result is not None and _done(result) and _code(result) != code() for result in made)
-
-
-def _code(result: Result) -> str:
-    return str(result["digests"]["code"])
-
-
 def _made(results: Results) -> list[str]:
-    """Says which runs a page shows, and by which code, commands and machines they were made."""
+    """Says which runs a page shows, and in which versions, by which commands and machines they were made."""
     done = [result for result in results.values() if _done(result)]
     kinds = {field: len({result["run"][field] for result in results.values()}) for field in ("data", "learner", "seed")}
     lines = [
@@ -276,7 +263,7 @@ def _made(results: Results) -> list[str]:
         f"{kinds['learner']} learner(s), {kinds['seed']} seed(s)."
     ]
     if done:
-        lines.append(f"Runs by a digest of the code that made them: {_counted(map(_code, done))}.")
+        lines.append(f"Runs by the version of their learner: {_counted(str(result['version']) for result in done)}.")
         lines.append(f"Runs by their commands: {_counted(result['command'] for result in done)}.")
     seen = {json.dumps(result["environment"], sort_keys=True) for result in results.values()}
     return [*lines, *(origins.machine(json.loads(text)) for text in sorted(seen))]

@@ -1,6 +1,6 @@
 """Results as rows: every run in one compact file that can be committed, and from which a benchmark resumes.
 
-A row has what tables, findings and pages read of a run, the digests of the code and the data that made it, and the
+A row has what tables, findings and pages read of a run, the version of its learner, the digest of its data, and the
 command. It has no ledger, no statement and no accuracy matrix: these stay in the results folder.
 """
 
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from reticent import errors
-from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.medians import accuracy_of
 from reticent.lab.bench.one_run import FORMAT, NOT_PRIVATE
 from reticent.lab.bench.run import DELTA, Result, Results, Run
+from reticent.lab.bench.versions import version_of
 from reticent.names import shown
 from reticent.numerics.reading import MEGABYTE, read_regular
 
@@ -40,8 +40,9 @@ def to_parquet(results: Results) -> bytes:
         **dict.fromkeys(_NUMBERS, floats),
         "known": whole,
         **dict.fromkeys((*_LISTS, _ORDERS), pyarrow.list_(pyarrow.float32())),
-        **dict.fromkeys(("aggregations", "digest", "code", "command", "data_digest", "made_by"), pyarrow.string()),
-        "environment": pyarrow.string(),
+        **dict.fromkeys(("aggregations", "digest"), pyarrow.string()),
+        "version": whole,
+        **dict.fromkeys(("command", "data_digest", "made_by", "environment"), pyarrow.string()),
         **dict.fromkeys(("learn_seconds", "evaluate_seconds", "processor_seconds", "spent_epsilon"), floats),
     }
     table = pyarrow.Table.from_pylist(rows, schema=pyarrow.schema(list(types.items())))
@@ -59,7 +60,7 @@ def to_csv(results: Results) -> str:
             cells.setdefault(tuple(run[name] for name in settings), []).append(result)
     stream = io.StringIO()
     written = csv.writer(stream, lineterminator="\n")
-    measured = ("seeds", "accuracy", "least", "most", "forgetting", "known", "code", "command")
+    measured = ("seeds", "accuracy", "least", "most", "forgetting", "known", "version", "command")
     written.writerow([*settings, *measured])
     for key, made in sorted(cells.items(), key=lambda item: [_sortable(value) for value in item[0]]):
         right = [accuracy_of(result) for result in made]
@@ -67,25 +68,25 @@ def to_csv(results: Results) -> str:
         known = statistics.median(result["known"] for result in made)
         numbers = [f"{value:.2f}" for value in (statistics.median(right), min(right), max(right))]
         forgetting = f"{statistics.median(lost):.2f}" if lost else ""
-        made_by = " ".join(sorted({result["digests"]["code"] for result in made}))
+        versions = " ".join(sorted({str(result["version"]) for result in made}))
         commands = " ".join(sorted({result["command"] for result in made}))
-        written.writerow([*key, len(made), *numbers, forgetting, f"{known:g}", made_by, commands])
+        written.writerow([*key, len(made), *numbers, forgetting, f"{known:g}", versions, commands])
     return stream.getvalue()
 
 
-def read(path: Path, *, of_any_code: bool = False) -> dict[str, dict[str, Any]]:
-    """Returns the results that a file of rows holds and that the present code would make, by the digests of their runs.
+def read(path: Path, *, of_any_version: bool = False) -> dict[str, dict[str, Any]]:
+    """Returns the results that a file of rows holds of the present versions, by the digests of their runs.
 
     Args:
         path: The file.
-        of_any_code: To show what was measured. Else rows of other code are left out: their numbers are not those of
-            this one.
+        of_any_version: To show what was measured. Else rows of other versions of their learners are left out: their
+            numbers are not those of this code.
     """
     pyarrow = _pyarrow()
     try:
         raw = read_regular(path, most=_LARGEST_FILE, link=True)
         rows = pyarrow.parquet.read_table(io.BytesIO(raw)).to_pylist()
-        found = [_result(row) for row in rows if of_any_code or row["code"] == code()]
+        found = [_result(row) for row in rows if of_any_version or row["version"] == version_of(row["learner"])]
     except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException) as error:
         said = f"Expected rows of runs in {path.name}, as --page writes them: {shown(error)[:200]}."
         raise errors.InvalidValue(said) from error
@@ -93,7 +94,7 @@ def read(path: Path, *, of_any_code: bool = False) -> dict[str, dict[str, Any]]:
 
 
 def count(path: Path) -> int:
-    """Returns how many rows a file has, of whatever code."""
+    """Returns how many rows a file has, of whatever version."""
     return int(_pyarrow().parquet.read_metadata(path).num_rows)
 
 
@@ -105,7 +106,7 @@ def _row(result: Result) -> dict[str, Any]:
         _ORDERS: result["orders"]["forgetting"] if "orders" in result else None,
         "aggregations": json.dumps(result["aggregations"], sort_keys=True),
         "digest": Run(**result["run"]).digest,
-        "code": result["digests"]["code"],
+        "version": result["version"],
         "command": result["command"],
         "data_digest": result["digests"]["data"],
         "made_by": result["digests"]["learner"],
@@ -126,6 +127,7 @@ def _result(row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         "name": Run(**{name: row[name] for name in _FIELDS}).name,
         "status": "done",
         "error": None,
+        "version": row["version"],
         **{name: row[name] for name in (*_NUMBERS, *_LISTS) if row[name] is not None or name == "forgetting"},
         **({} if by_order is None else {"orders": {"number": len(by_order), "forgetting": by_order}}),
         "aggregations": json.loads(row["aggregations"]),
@@ -133,7 +135,7 @@ def _result(row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         "spent": {"epsilon": row["spent_epsilon"], "delta": DELTA},
         "command": row["command"],
         "environment": json.loads(row["environment"]),
-        "digests": {"data": row["data_digest"], "learner": row["made_by"], "code": row["code"]},
+        "digests": {"data": row["data_digest"], "learner": row["made_by"]},
     }
 
 

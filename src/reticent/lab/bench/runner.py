@@ -62,9 +62,9 @@ def run(
         shown: What to write tables of, where more than is run now; runs that were not made say so.
         engine: Where runs are made. The machines of a Ray cluster share the file system of data and results.
         speed: Where and how encoders compute.
-        stored: Results of earlier runs of the present code, by the digests of their runs; see `run_rows.read`. What
+        stored: Results of earlier runs of the present versions, by the digests of their runs; see `run_rows.read`. What
             these specs or the shown ones ask for, and the folder does not have, is put there.
-        measured: What stands beside rows and was found with the present code, by its file without the ending, as of
+        measured: What stands beside rows and is of the present version, by its file without the ending, as of
             experiments without data; it is put there, too.
         minutes: Nothing is begun after so many; None for no limit.
         say: Called with one line for each run as it ends.
@@ -88,7 +88,7 @@ def run(
         left = (run for key, run in wanted.items() if key not in done and key not in taken)
         queue = deque(sorted(left, key=lambda run: expected.seconds([run])))
         if taken:
-            say(f"{len(taken)} run(s) are taken from stored rows of the same code; {len(queue)} are left.")
+            say(f"{len(taken)} run(s) are taken from stored rows of the same versions; {len(queue)} are left.")
         place = Workspace(data, out, speed=speed)
         until = None if minutes is None else time.monotonic() + 60 * minutes
         progress = _Progress(folder, place, engine.ready() if queue else 1, say, commands=asked, until=until)

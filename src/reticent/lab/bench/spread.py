@@ -1,6 +1,6 @@
 """How examples of blurry classes are spread over tasks: the panel beside the paper's figure of blurry streams.
 
-It is counted from the data, not from runs; so it is a file of its own beside them, and names the code that counted.
+It is counted from the data, not from runs; so it is a file of its own beside them, with its version.
 """
 
 import contextlib
@@ -9,11 +9,11 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.one_run import environment, examples_of_a_blurry_class
 from reticent.lab.bench.run import Run
 from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.typeset import Table
+from reticent.lab.bench.versions import STREAMS, version_of
 from reticent.lab.data.datasets import Data
 from reticent.report.origins import measured_by
 
@@ -44,14 +44,13 @@ def counted(
     if before is not None and before.get("data") == in_order:
         return {**before, "data": in_order}  # nothing was counted now
     command = f"reticent bench {' '.join(spec.command for spec in specs)}"
-    return {"code": code(), "command": command, "environment": environment(), "data": in_order}
+    return {"version": version_of(STREAMS), "command": command, "environment": environment(), "data": in_order}
 
 
-def of_this_code(found: object) -> dict[str, Any] | None:
-    """Returns what the file holds; None where it is missing or damaged, or other code counted."""
-    if not isinstance(found, dict) or found.get("code") != code() or not isinstance(found.get("data"), dict):
-        return None
-    return found
+def of_this_version(found: object) -> dict[str, Any] | None:
+    """Returns what the file holds; None where it is missing or damaged, or of another version."""
+    there = isinstance(found, dict) and found.get("version") == version_of(STREAMS)
+    return found if isinstance(found, dict) and there and isinstance(found.get("data"), dict) else None
 
 
 def panel(found: Mapping[str, Any] | None) -> list[Table]:

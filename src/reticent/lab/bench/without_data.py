@@ -1,50 +1,42 @@
 """Experiments that need no data: the attack on the label space, and which labels are dropped.
 
-What they find names the code that found it, as a run does; what other code found counts as not run.
+What they find has a version, as a run has; what another version found counts as not run.
 """
 
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from reticent.lab.attack import label_attack
 from reticent.lab.bench import label_experiments
-from reticent.lab.bench.code_digest import digest_of, sources
 from reticent.lab.bench.estimates import WITHOUT_DATA, duration
 from reticent.lab.bench.one_run import environment
 from reticent.lab.bench.specs import Spec
 from reticent.lab.bench.typeset import Table
+from reticent.lab.bench.versions import ATTACK, DROP, version_of
 from reticent.lab.bench.workspace import read
 from reticent.privacy.rounding import rounded_up
 from reticent.report.attack_tables import limits, verdict
 from reticent.report.origins import measured_by
 
-KINDS = {"attack": label_experiments.attack, "drop": label_experiments.drop}
-
-
-@functools.cache
-def code() -> str:
-    """Returns the digest of the sources that these experiments compute with; tables and pages are none of them."""
-    found = sources(label_experiments.__name__)
-    return digest_of({name: file.read_text(encoding="utf-8") for name, file in found.items()})
+KINDS = {ATTACK: label_experiments.attack, DROP: label_experiments.drop}
 
 
 def measured(kind: str) -> dict[str, Any]:
-    """Returns what the experiment of a kind finds, "attack" or "drop", and what found it, as its JSON file holds it."""
-    made = {"code": code(), "command": f"reticent bench {kind}", "environment": environment()}
+    """Returns what the experiment of a kind finds, "attack" or "drop", and its version, as its JSON file holds it."""
+    made = {"version": version_of(kind), "command": f"reticent bench {kind}", "environment": environment()}
     return {**KINDS[kind](), **made}
 
 
 def stored(folder: Path, kind: str) -> dict[str, Any] | None:
-    """Returns what the JSON file of a kind holds; None where it is missing or damaged, or other code made it."""
+    """Returns what the JSON file of a kind holds; None where it is missing or damaged, or of another version."""
     found = read(folder / f"{kind}.json")
-    return found if isinstance(found, dict) and found.get("code") == code() else None
+    return found if isinstance(found, dict) and found.get("version") == version_of(kind) else None
 
 
 def table(spec: Spec, found: Mapping[str, Any] | None) -> Table:
     """Returns the table of an experiment from its JSON file; None where it was not run."""
-    return {"attack": _attack_table, "drop": _drop_table}[spec.kind](spec, found)
+    return {ATTACK: _attack_table, DROP: _drop_table}[spec.kind](spec, found)
 
 
 # --- tables

@@ -17,8 +17,8 @@ from reticent import encoders, errors
 from reticent.encoders import Speed
 from reticent.encoders.batches import Items
 from reticent.encoders.encoder import Backend, Encoder
-from reticent.lab.bench.code_digest import code
 from reticent.lab.bench.run import FILM, Run
+from reticent.lab.bench.versions import version_of
 from reticent.lab.data import datasets
 from reticent.lab.data.datasets import Data
 from reticent.numerics.files import write_whole
@@ -89,9 +89,9 @@ class Workspace:
         """Returns the paper's learner with settings tuned once for each budget and seed, as the paper has.
 
         Label policies, blurry ratios and baselines share them: they are tuned on one task of a disjoint stream.
-        Settings that other code found are not taken over.
+        Settings of another version of that learner are not taken over.
         """
-        key = [code(), run.data, run.epsilon, run.persons, run.seed, run.adapter, run.tasks]
+        key = [version_of("peft-paper"), run.data, run.epsilon, run.persons, run.seed, run.adapter, run.tasks]
         clip_norms = CLIP_NORMS
         if run.epsilon is None:  # the learner has no noise and clips nothing: nor do its trials
             clip_norms = (learner.clip_norm or 1.0,) * 2
