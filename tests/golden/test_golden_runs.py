@@ -112,7 +112,7 @@ def test_kernels_and_libraries_are_part_of_the_kind_of_processor(monkeypatch):
     assert runs.same_kind(birth)
     for name in ("cpu", "vectors", "libraries"):
         assert not runs.same_kind({**birth, name: "other"})
-    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "another")
     assert not runs.same_kind(birth)
 
 
