@@ -15,7 +15,7 @@ from tests.lab.tiny import TASKS, a_run, write_features
 
 def test_tuning_is_in_the_ledger_beside_all_tasks(tmp_path):
     place = Workspace(write_features(tmp_path / "data"), tmp_path / "out")
-    found = result_of(a_run(learner="peft-paid", persons=2), place)
+    found = result_of(a_run(learner="peft-paid"), place)
     assert [row["task"] for row in found["spent"]["ledger"] if "event" in row][: TASKS + 1] == [
         NAME,
         *(f"task {t + 1}" for t in range(TASKS)),
@@ -43,19 +43,19 @@ def test_examples_that_are_left_out_are_in_no_task():
 @pytest.mark.parametrize(
     "fields",
     [
-        "persons = 1",
-        'persons = 2\nepsilon = "none"',
-        'persons = 2\nlabels = "released"',
-        'persons = 2\nadapter = "film"',
+        "persons = 2",
+        'epsilon = "none"',
+        'labels = "released"',
+        'adapter = "film"',
     ],
 )
 def test_what_cannot_be_paid_for_is_refused(fields):
-    with pytest.raises(errors.InvalidValue, match="needs persons = 2 or more"):
+    with pytest.raises(errors.InvalidValue, match="needs persons = 1"):
         read("mine", f'data = "clinc150"\nlearner = "peft-paid"\n{fields}')
 
 
 def test_the_row_stands_beside_tuning_that_is_not_counted():
     runs = spec("tuning").runs
     assert {(run.learner, run.persons) for run in runs} == {
-        *(("peft", 1), ("peft", 2), ("peft-paper", 1), ("peft-paper", 2), ("peft-paid", 2))
+        *(("peft", 1), ("peft", 2), ("peft-paper", 1), ("peft-paper", 2), ("peft-paid", 1))
     }

@@ -237,10 +237,10 @@ def _run(name: str, values: dict[str, Any]) -> Run:
     _check(run.memory in MEMORIES, name, "memory", MEMORIES)
     if run.memory != MEMORIES[0] and run.spends_without_limit:
         raise errors.InvalidValue(f"Spec {name}: memory is for runs with a budget.")
-    unpaid = run.persons < 2 or run.spends_without_limit or run.labels == "released" or run.adapter != ADAPTERS[0]
+    unpaid = run.persons > 1 or run.spends_without_limit or run.labels == "released" or run.adapter != ADAPTERS[0]
     if entry.pays and unpaid:
         raise errors.InvalidValue(
-            f"Spec {name}: {learner} tunes on persons of the first task, so it needs persons = 2 or more, a budget, "
+            f"Spec {name}: {learner} tunes on persons of the first task alone, so it needs persons = 1, a budget, "
             "public labels and the last layer."
         )
     errors.whole("tasks", run.tasks, at_least=1)

@@ -12,7 +12,7 @@ VERSIONS = {
     "cosine-paper": 1,
     "peft": 1,
     "peft-paper": 1,
-    "peft-paid": 1,
+    "peft-paid": 2,
     "naive": 1,
     "naive-paper": 1,
     "desai": 1,
