@@ -1,9 +1,9 @@
 """Tuning that is paid for: the one row of the tables whose settings cost privacy.
 
 The paper tunes on sensitive examples of the first task, learns from them too, and counts the tuning nowhere. Which
-training follows is chosen by the tuning, so for a person in both there is no bound. Here half of the private examples of
-the first task are tuned on by private selection, and no task learns from them: the budget is spent on other persons. Runs
-are scored on public examples: three in ten of the first task are taken to be public, and no task learns from them either.
+training follows is chosen by the tuning, so for a person in both there is no bound. Here half of the private examples
+of the first task are tuned on by private selection, and no task learns from them: their persons spend the budget on it.
+Runs are scored on public examples: three in ten of the first task are taken to be public, and no task learns from them.
 """
 
 from typing import Any
