@@ -274,17 +274,6 @@ class Vault(databases.Connected):
             self._db.execute("INSERT INTO waiting VALUES (?, ?, ?, ?)", (*waiting, _digest(waiting)))
         return release
 
-    def forget(self, row: int) -> None:
-        """Deletes the entry of a spend that was voided: its release was never published, so its place is burned."""
-        with self._transaction():
-            self._db.execute(
-                "DELETE FROM sums WHERE id IN (SELECT id FROM sums, entries "
-                "WHERE row = ? AND id >= first AND id < first + length(known))",
-                (row,),
-            )
-            for table in ("entries", "waiting"):
-                self._db.execute(f"DELETE FROM {table} WHERE row = ?", (row,))  # noqa: S608 (a name of ours)
-
     def settle(self, model: Path) -> None:
         """Notes where its model and itself are, and which files these are."""
         about = replace(self.about, model=str(model), home=str(self._file.parent))
