@@ -19,7 +19,8 @@ from reticent.gate import epochs, voiding
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
 from reticent.gate.remembered import FINE, Entry
-from reticent.gate.vault import FILE_NAME, SEAL, Vault
+from reticent.gate.seal import SEAL
+from reticent.gate.vault import FILE_NAME, Vault
 from reticent.memory import STOLEN
 from reticent.numerics import files
 from reticent.privacy import events
@@ -313,15 +314,28 @@ def test_copied_vaults_are_refused(place):
     rt.load(place / "model").learn_task(X, Y, name="may")
 
 
-def test_a_model_and_its_vault_restored_together_are_refused(place):
+@pytest.mark.parametrize("way", ["anew", "in place", "in place, without the seal"])
+def test_a_model_and_its_vault_restored_together_are_refused(place, way):
     """From one backup, in step with each other, also where the vault is named each time."""
     learned(place, "march")
     for folder in ("model", "vault"):
         shutil.copytree(place / folder, place / "backup" / folder)
     rt.load(place / "model").learn_task(X, Y, name="april")
     for folder in ("model", "vault"):
-        shutil.rmtree(place / folder)
-        shutil.copytree(place / "backup" / folder, place / folder)
+        if way == "anew":
+            shutil.rmtree(place / folder)
+            shutil.copytree(place / "backup" / folder, place / folder)
+            continue
+        for file in [file for file in (place / folder).rglob("*") if file.is_file()]:
+            before = place / "backup" / file.relative_to(place)
+            if not before.exists():
+                file.unlink()
+            elif way == "in place" or file.name != SEAL:
+                with open(file, "r+b") as stream:  # it stays the same file
+                    stream.truncate()
+                    stream.write(before.read_bytes())
+                shutil.copystat(before, file)
+    assert tasks_of(place / "model") == ["march"]
     assert refuses(place, "copied, restored or moved to another disk")
     assert refuses(place, "copied, restored or moved to another disk", vault=place / "vault")
 
@@ -572,7 +586,7 @@ def test_rotation_helps_where_a_vault_is_refused(place, harm):
         os.rename(place / "copy", place / "vault")
     elif harm == "earlier":  # of a version whose noise is another function of its keys
         with contextlib.closing(sqlite3.connect(file)) as db:
-            db.execute("PRAGMA user_version = 1")
+            db.execute("PRAGMA user_version = 2")
     else:
         file.write_bytes(old if harm == "behind" else old[:5000])
     with pytest.raises(errors.VaultError, match="reticent vault rotate"):

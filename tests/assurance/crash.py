@@ -35,9 +35,10 @@ from reticent.gate import voiding
 from reticent.gate.gate import Permit
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import GaussianSum
+from reticent.gate.seal import SEAL
 from reticent.gate.upgrade import upgrade
 from reticent.gate.vault import FILE_NAME as VAULT
-from reticent.gate.vault import SEAL, Vault
+from reticent.gate.vault import Vault
 from reticent.lab.bench import runner
 from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.processes import Processes

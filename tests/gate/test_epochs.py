@@ -14,7 +14,8 @@ from reticent import Budget, Memory, PublicLabels, ReleasedLabels, errors
 from reticent.gate import epochs
 from reticent.gate.ledger import Ledger
 from reticent.gate.remembered import Entry
-from reticent.gate.vault import FILE_NAME, SEAL, Vault
+from reticent.gate.seal import SEAL
+from reticent.gate.vault import FILE_NAME, Vault
 from reticent.memory import Epoch, remembered
 from reticent.numerics import databases
 from reticent.privacy import events
@@ -241,6 +242,16 @@ def voided(stream: Stream) -> None:
         ledger.void(row, reason="killed")
 
 
+def restored(stream: Stream) -> None:
+    """The vault alone, into its own file; in step, since the model was, too."""
+    vault, ledger = (stream.vault / FILE_NAME).read_bytes(), stream.model.with_name("before")
+    shutil.copytree(stream.model, ledger)
+    stream.spend("later")
+    (stream.vault / FILE_NAME).write_bytes(vault)
+    shutil.rmtree(stream.model)
+    ledger.rename(stream.model)
+
+
 def copied(stream: Stream) -> None:
     shutil.copytree(stream.vault, stream.vault.with_name("copy"))
     shutil.rmtree(stream.vault)
@@ -272,6 +283,7 @@ REFUSED: dict[Callable[[Stream], None], str] = {
     forgot: "has lost a release that was not published",
     two_open: "has lost a release that was not published",
     voided: "holds the release of a task that the ledger has voided",
+    restored: "is not the file that was written last",
     copied: "is not the file that was written last",
     unsealed: "is not the file that was written last",
     of_another: "belongs to another model, or to an earlier epoch",
