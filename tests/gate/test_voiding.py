@@ -153,6 +153,17 @@ def test_what_may_have_been_read_is_never_voided(tmp_path, monkeypatch, memory, 
     rt.load(tmp_path / "model").learn_task(X, Y, name="june")
 
 
+@pytest.mark.parametrize("memory", [True, False])
+def test_a_failure_after_a_release_was_published_that_was_left_is_told_by_itself(tmp_path, monkeypatch, memory):
+    """It was said of the task that failed that it was published."""
+    killed(learned(tmp_path, memory=memory), monkeypatch, "ledger")
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "spend", lambda *_, **__: (_ for _ in ()).throw(errors.StorageError("The disk failed.")))
+        with pytest.raises(errors.StorageError, match=r"The disk failed\. Nothing was spent\.$"):
+            rt.load(tmp_path / "model").learn_task(X, Y, name="may")
+    assert tasks_of(tmp_path / "model") == ["march", "april"]
+
+
 def test_what_a_vault_holds_is_never_voided(tmp_path, monkeypatch):
     """Killed before the first byte of its file: nobody else can have it, and it is published all the same."""
     model = learned(tmp_path, memory=True)
