@@ -1,11 +1,15 @@
 """Kills and full disks at the file calls of learning: a part of what `tests/assurance/crash.py` tries."""
 
+import contextlib
 import os
+import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from reticent.directory import Directory
+from reticent.gate import epochs, voiding
 from reticent.gate.remembered import Entry
 from reticent.released import store
 from tests.assurance import crash, file_calls
@@ -99,6 +103,54 @@ def test_a_release_published_before_its_vault_is_noticed(remembering, monkeypatc
         first = min(n for n in range(last, len(seen)) if seen[n].file.startswith("vault/") and seen[n].kind in WRITING)
         broken = remembering.wrong_after(Fault(at=first))
     assert any("behind the ledger" in sentence for sentence in broken)
+
+
+@pytest.fixture(scope="module")
+def followed():
+    """Benches of learning and then something else, in memory where there is such a disk."""
+    if (reason := file_calls.unavailable()) is not None:
+        pytest.skip(reason)
+    with tempfile.TemporaryDirectory(dir=crash.place()) as name:
+        yield [crash.Bench(operation, Path(name, str(n))) for n, operation in enumerate(crash.FOLLOWED)]
+
+
+def around_its_files(bench: crash.Bench) -> list[Fault]:
+    """Kills from the first file of the release, or of the vault, to the commit of the ledger."""
+    calls = bench.watch()
+    folders = ("model/releases", "vault/")
+    at = [n for n, call in enumerate(calls) if call.kind in WRITING and call.file.startswith(folders)]
+    last = next(n for n in range(at[-1], len(calls)) if calls[n].file.endswith("-wal") and calls[n].kind is Kind.SYNC)
+    return [fault for fault in crash.faults_of(calls)["SIGKILL"] if at[0] <= fault.at <= last]
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_whatever_follows_a_kill_no_task_is_published_with_other_noise(followed, memory):
+    """Each kill is followed by another operation; `tests/assurance/crash.py` tries all of them after each."""
+    benches = [bench for bench in followed if ("memory" in bench.operation.name) == memory]
+    kills = around_its_files(benches[0])
+    assert len(kills) > 20
+    some = kills[:: len(kills) // 14]
+    wrong = [wrong_after(benches[n % len(benches)], [kill]) for n, kill in enumerate(some)]
+    assert [found for found in wrong if found] == []
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_voiding_what_could_be_read_is_noticed(followed, memory, monkeypatch):
+    """The twin: nobody looks before a row is voided, and what was left is removed. Then the vault is not asked."""
+    benches = {bench.operation.name: bench for bench in followed}
+    bench = benches["learn with memory, then void" if memory else "learn, then void"]
+    with monkeypatch.context() as patch:
+        patch.setattr(voiding, "_nothing_left", lambda *_: contextlib.nullcontext())
+        patch.setattr(store, "left_behind", lambda *_: [])
+        patch.setattr(epochs, "_refuse_out_of_step", lambda *_: None)
+        patch.setattr(epochs, "unpublished", lambda *_: None)
+        calls = list(enumerate(bench.watch()))
+        written = [n for n, call in calls if call.kind is Kind.WRITE and "/.0002.safetensors" in call.file]
+        named = [n for n, call in calls if call.kind is Kind.NAME and "/0002.safetensors" in call.file]
+        for at in (written[0], named[-1]):  # the draft, and the release
+            broken = bench.wrong_after(Fault(at=at, when="after"))
+            assert "april was voided, and could be read" in broken
+            assert "april has other noise than what could be read" in broken
 
 
 def test_file_calls_are_seen_and_fail_where_they_should(learning, calls):

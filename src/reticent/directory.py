@@ -299,13 +299,15 @@ class Directory:
                 return
             with self._one_process(self.path) as ledger:
                 self._ledger, before = ledger, ledger.account.rows
+                if self.epoch is None:  # else the vault decides: who does not open it touches nothing
+                    self._settle_leftovers(ledger)
                 yield ledger
                 if ledger.account.rows > before:
                     self._write_manifest()
         finally:
             if self.path is not None and self._ledger is not None:
                 self._known, self._ledger = self._ledger.account, None
-            self._thread = 0
+            self._thread, self._vault = 0, None
             mutex.release()
 
     def _forget_parent(self) -> None:
@@ -323,15 +325,15 @@ class Directory:
         """Opens the ledger under the folder's lock; where a file fails, says what was spent."""
         from reticent.gate.ledger import Ledger
 
-        before = None
+        self._began: tuple[int, int] | None = None  # rows and releases before what this writer does itself
         with files.one_writer(folder):
             try:
                 with contents.open_ledger(Ledger, folder, self._known, self._identity) as ledger:
                     self._catch_up(ledger)
-                    before = ledger.account.rows, len(self._releases)
+                    self._began = ledger.account.rows, len(self._releases)
                     yield ledger
             except (errors.StorageError, errors.VaultError) as error:
-                raise type(error)(f"{error} {what_was_spent(folder, before)}") from error
+                raise type(error)(f"{error} {what_was_spent(folder, self._began)}") from error
 
     @contextlib.contextmanager
     def _open_vault(self, ledger: "Ledger", remembers: bool = True) -> Iterator["Kept | None"]:
@@ -343,15 +345,9 @@ class Directory:
         from reticent.gate import epochs
 
         with epochs.opened(epoch, folder, ledger, self.vault) as self._vault:
-            try:
-                self.settings = dict(ledger.settings or self.settings)  # where the vault is may be new
-                waiting = epochs.unpublished(self._vault, ledger)
-                if waiting is not None:
-                    release = store.unpacked(waiting.release, folder / store.RELEASES, self._identity)
-                    self._commit(ledger, release, waiting.rows, kept=waiting.release)
-                yield epochs.kept(self._vault, epoch, ledger)
-            finally:
-                self._vault = None
+            self.settings = dict(ledger.settings or self.settings)  # where the vault is may be new
+            self._settle_leftovers(ledger)
+            yield epochs.kept(self._vault, epoch, ledger)
 
     def _catch_up(self, ledger: "Ledger") -> None:
         """Takes over what others have published and set; refuses what does not continue what was read before.
@@ -371,7 +367,12 @@ class Directory:
             self.model = model
             self._releases.append(entry)
         self._releases = published  # the same, and as objects: compared in no time
-        store.remove_unlisted(folder, published, self._identity)
+
+    def _settle_leftovers(self, ledger: "Ledger") -> None:
+        from reticent.gate import leftovers
+
+        leftovers.settle(self.path or Path(), ledger, self._vault, self._releases, partial(self._commit, ledger))
+        self._began = ledger.account.rows, len(self._releases)
 
     def _commit(
         self,

@@ -77,9 +77,12 @@ def rotate(vault: str | os.PathLike[str], *, model: str | os.PathLike[str] | Non
     """Ends the epoch of a model's memory and begins the next, with a new vault; what the old one remembers is deleted.
 
     Nothing is spent, and nothing of labels that are not known yet is carried over. A release that a killed process had
-    committed is published before.
+    committed is published before. Where the vault cannot be opened, nobody knows whether it held one: spends without a
+    release then count as published, and can never be voided.
 
     Guarantees:
+      - What a lost vault may have held is never voided.
+                                                                      test_what_a_lost_vault_may_have_held_is_not_voided
       - A lost vault, one behind the ledger and a saved copy go on in a new epoch.
                                                                             test_rotation_helps_where_a_vault_is_refused
       - The vault of another model or of another copy is never replaced.
@@ -99,10 +102,12 @@ reticent vault rotate no such folder --model MODEL
     directory = Directory.open(_model_of(folder) if model is None else model)
     with directory._one_writer() as ledger:
         directory.vault = epochs.own_vault(folder)
+        opened = False
         for _ in range(LOOKS):  # a disk may fail for a moment: only a vault that stays refused is given up
             with contextlib.suppress(errors.VaultError), directory._open_vault(ledger):
-                break  # what was committed is published
-        epoch = epochs.begin_next(directory.epoch, folder, directory.path, ledger)
+                opened = True  # what was committed is published
+                break
+        epoch = epochs.begin_next(directory.epoch, folder, directory.path, ledger, opened=opened)
         directory.settings = dict(ledger.settings or {})
     return epoch
 

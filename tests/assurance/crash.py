@@ -35,9 +35,10 @@ from reticent.gate import voiding
 from reticent.gate.gate import Permit
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import GaussianSum
+from reticent.gate.seal import SEAL
 from reticent.gate.upgrade import upgrade
 from reticent.gate.vault import FILE_NAME as VAULT
-from reticent.gate.vault import SEAL, Vault
+from reticent.gate.vault import Vault
 from reticent.lab.bench import runner
 from reticent.lab.bench.folder import Folder
 from reticent.lab.bench.processes import Processes
@@ -61,6 +62,7 @@ POINTS = np.eye(2, 8)
 FORMAT_3 = Path(__file__).parents[1] / "golden" / "format-3"
 PATIENCE = 2.0  # seconds that a trial waits for a lock
 MOST = 120  # seconds that a trial may take
+KINDS = ("SIGKILL", "ENOSPC", "ENOSPC that stays", "EIO", "EIO that stays", "EACCES")
 
 Told = dict[str, Any]
 Wrong = list[str]
@@ -112,8 +114,8 @@ def _uncovered(model: rt.ContinualClassifier, folder: Path, drawn: int) -> Wrong
         wrong.append(f"the statement says {statement.now.epsilon}")
     kept = {spend.task for spend in statement.spends if spend.voided is None}
     listed = [{"file": f"releases/{n:04d}.safetensors"} for n in range(1, len(model.releases) + 1)]
-    for _, task, _, has_parameters in store.unlisted(folder, listed):
-        if has_parameters and task not in kept:
+    for _, task, _, is_public in store.unlisted(folder, listed):
+        if not is_public and task not in kept:
             wrong.append(f"a release of {task} lies in the folder and has no spend")
     return wrong
 
@@ -126,7 +128,16 @@ def next_steps(model: rt.ContinualClassifier, folder: Path) -> Wrong:
     except errors.ReticentError as error:
         return [f"cannot go on: {error}"]
     found = Counter(tasks_of(rt.load(folder)))
-    return [] if found["april"] == found["may"] == 1 else [f"went on, and has {dict(found)}"]
+    april = found["april"] + ("april" in counted_for_good(folder))
+    return [] if april == found["may"] == 1 else [f"went on, and has {dict(found)}"]
+
+
+def counted_for_good(folder: Path) -> set[str]:
+    """The tasks whose release may have been read and could not be published: they are not learned again."""
+    statement = rt.load(folder).statement()
+    named = [re.search(r"read: row ([0-9, ]+) counts as published", act.text) for act in statement.acts]
+    rows = {int(row) for found in named if found for row in found[1].split(",")}
+    return {spend.task for spend in statement.spends if spend.row in rows}
 
 
 def _learn_as_advised(model: rt.ContinualClassifier, folder: Path, name: str) -> None:
@@ -137,7 +148,7 @@ def _learn_as_advised(model: rt.ContinualClassifier, folder: Path, name: str) ->
         if advised is not None:
             void(folder, int(advised[1]))
             _learn_as_advised(model, folder, name)
-        elif name not in tasks_of(rt.load(folder)):
+        elif name not in tasks_of(rt.load(folder)) and name not in counted_for_good(folder):
             raise
 
 
@@ -164,6 +175,8 @@ def untrue(told: Told, model: rt.ContinualClassifier, task: str) -> Wrong:
         return []  # true as long as the disk is full
     rows = [spend for spend in model.statement().spends if spend.task == task and spend.voided is None]
     spent = [spend.row for spend in rows if not spend.published]
+    if "its release may be written. Learn the task again" in said:
+        return []  # `next_steps` does
     if any(spend.published for spend in rows):
         return [] if "published" in said and "void" not in said else [f"it was published, and the message says: {said}"]
     if spent:
@@ -209,6 +222,7 @@ class Operation:
         act: The operation.
         wrong: What does not hold afterwards. It gets the live object, or None where it must be opened anew; the folder;
             what the child told, None if it was killed; and the number of draws.
+        kinds: Of faults.
     """
 
     name: str
@@ -216,6 +230,7 @@ class Operation:
     live: Callable[[Path], Any]
     act: Callable[[Any, Path], object]
     wrong: Callable[[Any, Path, Told | None, int], Wrong]
+    kinds: tuple[str, ...] = KINDS
 
 
 def _with_march(folder: Path, **settings: Any) -> None:
@@ -291,18 +306,14 @@ def _were_set(model: rt.ContinualClassifier | None, folder: Path, told: Told | N
 
 
 def _with_lost_row(folder: Path) -> None:
-    """A process was killed between a release and its publication."""
+    """A process was killed between a spend and its release."""
     _with_march(folder)
-    model = rt.load(folder)
-    append = Ledger._append
+    with contextlib.suppress(KeyboardInterrupt), _replaced(store, "write_release", _killed):
+        learn(rt.load(folder), "april")
 
-    def killed(ledger: Ledger, kind: str, body: dict[str, Any]) -> int:
-        if kind == "publish":
-            raise KeyboardInterrupt
-        return append(ledger, kind, body)
 
-    with contextlib.suppress(KeyboardInterrupt), _replaced(Ledger, "_append", killed):
-        learn(model, "april")
+def _killed(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def _void_april(_: Any, folder: Path) -> None:
@@ -399,8 +410,8 @@ def _out_of_step(folder: Path, committed: tuple[int, bytes] | None) -> Wrong:
         row, content = committed
         voided = next(spend.voided is not None for spend in spends if spend.row == row)
         released = (folder / "model" / store.RELEASES).glob("*.safetensors")
-        if any(file.read_bytes() == content for file in released) == voided:
-            wrong.append("what was committed is not published as it was, or is published though it was voided")
+        if voided or not any(file.read_bytes() == content for file in released):
+            wrong.append("what was committed is not published as it was")
     left = {file.name for file in (folder / "vault").iterdir()} - {VAULT, SEAL, files.LOCK}
     return wrong + [f"left over in the vault: {name}" for name in sorted(left)]
 
@@ -421,11 +432,7 @@ def _rotate(_: Any, folder: Path) -> None:
 def _with_waiting(folder: Path) -> None:
     """A process was killed between the vault and the ledger."""
     _with_vault(folder)
-
-    def killed(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    with contextlib.suppress(KeyboardInterrupt), _replaced(Ledger, "publish", killed):
+    with contextlib.suppress(KeyboardInterrupt), _replaced(Ledger, "publish", _killed):
         learn(rt.load(folder / "model"), "april")
 
 
@@ -468,6 +475,76 @@ def _upgraded(_: Any, folder: Path, told: Told | None, drawn: int) -> Wrong:
     if tasks_of(rt.load(folder))[-1] != "may":
         wrong.append("cannot learn")
     return wrong + _left_over(folder)
+
+
+# --- something else after a kill
+
+
+def _with_one_task(folder: Path, *, memory: bool) -> None:
+    """A model that has learned a task, for persons of one: a score costs nobody more."""
+    kept = rt.Memory(vault=folder / "vault") if memory else None
+    budget = replace(BUDGET, tasks_per_person=1)
+    learn(rt.ContinualClassifier(labels=LABELS, budget=budget, path=folder / "model", memory=kept), "march")
+
+
+def _void_every_april(folder: Path) -> None:
+    for spend in rt.load(folder / "model").statement().spends:
+        if spend.task == "april":
+            voiding.void(folder / "model", spend.row, reason="a crash")
+
+
+def _lose_the_vault(folder: Path) -> None:
+    shutil.rmtree(folder / "vault")
+    vaults.rotate(folder / "vault", model=folder / "model")
+
+
+SECOND: dict[str, Callable[[Path], object]] = {
+    "nothing": lambda folder: None,
+    "evaluate": lambda folder: rt.load(folder / "model").private_score(X, Y, epsilon=0.1, name="test"),
+    "set": lambda folder: rt.load(folder / "model").directory.set({"learner": rt.Cosine().to_json()}),
+    "record": lambda folder: rt.load(folder / "model").directory.record("looked at"),
+    "add labels": lambda folder: rt.load(folder / "model").extend_labels(["c"]),
+    "void": _void_every_april,
+    "save": lambda folder: _save(rt.load(folder / "model"), folder),
+}
+SECOND_WITH_MEMORY = SECOND | {
+    "rotate": lambda folder: vaults.rotate(folder / "vault"),
+    "rotate, the vault lost": _lose_the_vault,
+}
+
+
+def _followed(second: Callable[[Path], object], _: Any, folder: Path, told: Told | None, drawn: int) -> Wrong:
+    """What could be read of april is published as it is or never, and its spend is not voided; else it is learned."""
+    home = folder / "model"
+    seen, wrong = _of_april(home), []
+    for draft in (home / store.RELEASES).glob(".*"):
+        wrong += [f"others may read {draft.name}"] if draft.stat().st_mode & 0o077 else []
+    if (folder / "vault").exists() and (waiting := _committed(folder)) is not None:
+        seen.add(waiting[1])
+    ever = set[bytes]()
+    for step in (second, _void_every_april, lambda _: learn(rt.load(home), "april"), _void_every_april):
+        with contextlib.suppress(errors.ReticentError):
+            step(folder)
+        ever |= _of_april(home)
+    first = next(spend for spend in rt.load(home).statement().spends if spend.task == "april")
+    wrong += ["april was voided, and could be read"] if seen and first.voided is not None else []
+    wrong += ["april has other noise than what could be read"] if _differ(seen | ever) else []
+    times, counts = tasks_of(rt.load(home)).count("april"), "april" in counted_for_good(home)
+    wrong += [] if times + counts == 1 else [f"april is there {times} times; counts without a release: {counts}"]
+    learn(rt.load(home), "may")
+    return wrong + _left_over(home)
+
+
+def _of_april(home: Path) -> set[bytes]:
+    """The content of all releases of april, and of all drafts, which are nobody else's here."""
+    found = {file.name: file.read_bytes() for file in (home / store.RELEASES).iterdir()}
+    return {content for name, content in found.items() if name[0] == "." or b'"task":"april"' in content}
+
+
+def _differ(contents: set[bytes]) -> bool:
+    """Whether two of them are not the same, or the beginning of the same."""
+    longest = max(contents, key=len, default=b"")
+    return not all(longest.startswith(content) for content in contents)
 
 
 _ROWS = [(bytes([i]) * 32, np.full(8, i, np.float32)) for i in range(40)]
@@ -563,6 +640,18 @@ UPGRADE = Operation("upgrade", _with_format_3, lambda folder: None, lambda _, fo
 CACHE = Operation("cache", _with_cache, lambda folder: None, _keep, _kept)
 EVALUATE = Operation("evaluate with epsilon", _with_march, rt.load, _evaluate, _evaluated)
 TUNE = Operation("tune (its ledger)", _with_march, rt.load, _tune, _evaluated)
+FOLLOWED = tuple(
+    Operation(
+        f"learn{' with memory' if memory else ''}, then {name}",
+        functools.partial(_with_one_task, memory=memory),
+        _own_vault if memory else lambda folder: rt.load(folder / "model"),
+        lambda model, _: learn(model, "april"),
+        functools.partial(_followed, second),
+        kinds=("SIGKILL",),
+    )
+    for memory, seconds in ((False, SECOND), (True, SECOND_WITH_MEMORY))
+    for name, second in seconds.items()
+)
 BENCH = Operation("bench", _with_results, lambda folder: None, lambda _, folder: _bench(_BENCH, folder), _benched)
 READ = Operation("load and read", _with_march, lambda folder: None, _read, _was_read)
 OPERATIONS = (
@@ -581,6 +670,7 @@ OPERATIONS = (
     EVALUATE,
     TUNE,
     BENCH,
+    *FOLLOWED,
 )
 
 
@@ -741,15 +831,17 @@ def tried(operations: Sequence[Operation], *, workers: int = 2) -> tuple[Counter
     with tempfile.TemporaryDirectory(dir=place()) as name:
         _benches[:] = [Bench(operation, Path(name, str(n))) for n, operation in enumerate(operations)]
         found = ((number, faults_of(bench.watch())) for number, bench in enumerate(_benches))
-        jobs = [(number, kind, fault) for number, kinds in found for kind, faults in kinds.items() for fault in faults]
+        jobs = [
+            (number, kind, fault)
+            for number, kinds in found
+            for kind in operations[number].kinds
+            for fault in kinds.get(kind, ())
+        ]
         with multiprocessing.get_context("fork").Pool(workers) as pool:
             for number, kind, broken in pool.imap_unordered(_try, jobs, chunksize=8):
                 counts[operations[number].name, kind] += 1
                 wrong += broken
     return counts, wrong
-
-
-KINDS = ("SIGKILL", "ENOSPC", "ENOSPC that stays", "EIO", "EIO that stays", "EACCES")
 
 
 def measure(operations: Sequence[Operation] = OPERATIONS) -> tuple[Part, Part]:
@@ -771,8 +863,10 @@ def measure(operations: Sequence[Operation] = OPERATIONS) -> tuple[Part, Part]:
             "(half of the bytes are written) or after it, or the call returns an error: no room, a broken disk, no "
             "access; once, or from then on. Afterwards the folder loads; no release or spend is lost; what was drawn "
             "is in the ledger; the message says truly what was spent; its advice works; the live object and the folder "
-            "agree; the next writer leaves no file behind. A kill where nothing is changed leaves what a kill at the "
-            "next call leaves, so calls that only look are not killed."
+            "agree; the next writer leaves no file behind. In *learn, then ...* something else follows the kill; then "
+            "the row is voided and the task learned again: what could be read is published byte for byte or never, and "
+            "its spend is never voided. A kill where nothing is changed leaves what a kill at the next call leaves, so "
+            "calls that only look are not killed."
         ),
         header=("operation", *KINDS, "survived"),
         rows=tuple(rows),

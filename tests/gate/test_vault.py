@@ -7,6 +7,7 @@ import re
 import shutil
 import sqlite3
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ import numpy as np
 import pytest
 
 from reticent import errors
+from reticent.gate import seal as seals
 from reticent.gate.remembered import Entry
-from reticent.gate.vault import FILE_NAME, SEAL, About, Vault
+from reticent.gate.seal import SEAL
+from reticent.gate.vault import FILE_NAME, About, Vault
 
 ABOUT = About(vault="1" * 32, ledger="2" * 32, epoch=1, eighths=2, horizon=12, model="model")
 
@@ -58,9 +61,6 @@ def test_a_vault_keeps_entries_and_one_release(vault):
         assert opened.entries()[1].vectors[np.zeros(0, np.int64)].shape == (0, 3)  # an empty task has a width too
         assert opened.heads() == {one.row: f"{one.row:064x}" for one in kept}
         assert opened.waiting() == (8, [8], b"release")
-        opened.forget(8)
-        assert opened.waiting() is None
-        assert [one.row for one in opened.entries()] == [3, 5]
     assert sorted(os.listdir(vault)) == [SEAL, FILE_NAME]
 
 
@@ -141,10 +141,10 @@ def test_vaults_that_are_not_whole_are_refused(vault):
         run(*statements)
         with pytest.raises(errors.VaultError, match="not a whole vault"), Vault.open(vault) as opened:
             list(map(whole, opened.entries())), opened.waiting()
-    run("PRAGMA user_version = 3")
+    run("PRAGMA user_version = 4")
     with pytest.raises(errors.VaultError, match="newer version"):
         Vault.open(vault)
-    run("PRAGMA user_version = 1")
+    run("PRAGMA user_version = 2")
     with pytest.raises(errors.VaultError, match=r"earlier version.*reticent vault rotate"):
         Vault.open(vault)
     run("PRAGMA user_version = 0", "DROP TABLE sums")
@@ -200,11 +200,7 @@ def test_sums_are_read_when_they_are_asked_for(vault):
         read = [re.findall(r"BETWEEN (\d+) AND (\d+)", text) for text in asked if "FROM sums" in text]
         assert read == [[(a, b)] for a, b in (("10", "12"), ("17", "18"), ("13", "13"), ("10", "18"))]
         assert repr(first.vectors) == "_Stored(<sensitive>)"
-        opened.forget(3)
-        assert opened._db.execute("SELECT min(id), count(*) FROM sums").fetchone() == (10, 9)
-        assert whole(opened.entries()[0]) == whole(entry(4, *labels))
-        opened.forget(4)
-        assert opened._db.execute("SELECT count(*) FROM sums").fetchone() == (0,)
+        assert whole(opened.entries()[1]) == whole(entry(4, *labels))
 
 
 def test_many_sums_are_written_in_parts(vault, monkeypatch):
@@ -225,10 +221,10 @@ def test_a_vault_shows_nothing(vault):
 
 def test_what_a_vault_forgets_is_overwritten(vault):
     with Vault.open(vault) as opened:
-        opened.commit(entry(3, "a rare diagnosis"), "x", [3], b"a release")
-        assert b"a rare diagnosis" in (vault / FILE_NAME).read_bytes()
-        opened.forget(3)
-    assert b"a rare diagnosis" not in (vault / FILE_NAME).read_bytes()
+        opened.commit(entry(3, "a"), "x", [3], b"a release that waits")
+        assert b"a release that waits" in (vault / FILE_NAME).read_bytes()
+        opened.commit(entry(4, "a"), "y", [4], b"another")
+    assert b"a release that waits" not in (vault / FILE_NAME).read_bytes()
 
 
 def test_a_copied_vault_notices(vault, tmp_path):
@@ -240,19 +236,95 @@ def test_a_copied_vault_notices(vault, tmp_path):
         copied.settle(Path("there"))
         assert not copied.is_copied
         facts = copied.about
-    assert facts == replace(ABOUT, model="there", home=str(tmp_path / "copy"), file=facts.file, sealed=facts.sealed)
+    seal = (tmp_path / "copy" / SEAL).read_text()
+    expected = replace(ABOUT, model="there", home=str(tmp_path / "copy"), seal=seal)
+    assert facts == replace(expected, file=facts.file, sealed=facts.sealed)
 
 
-@pytest.mark.parametrize("change", ["restored", "lost"])
-def test_a_vault_put_back_into_its_own_file_notices(vault, change):
-    """A backup that keeps every time it can: the system's own note of when a file was last put there is not kept."""
-    seal, content = vault / SEAL, (vault / FILE_NAME).read_bytes()
-    before = seal.stat()
-    seal.unlink()
-    if change == "restored":
-        seal.touch()
-        os.utime(seal, ns=(before.st_atime_ns, before.st_mtime_ns))
-    (vault / FILE_NAME).write_bytes(content)
+def in_place(file: Path, content: bytes, noted: os.stat_result) -> None:
+    """Puts a file back as a backup does that keeps its number and all times that it can set."""
+    with open(file, "r+b") as stream:
+        stream.truncate()
+        stream.write(content)
+    os.utime(file, ns=(noted.st_atime_ns, noted.st_mtime_ns))
+
+
+SKIPPED: dict[str, Callable[[os.stat_result, os.stat_result], bool]] = {
+    "nothing": lambda backup, there: False,
+    "size and time": lambda backup, there: (backup.st_size, backup.st_mtime) == (there.st_size, there.st_mtime),
+    "size": lambda backup, there: backup.st_size == there.st_size,
+    "the seal": lambda backup, there: True,
+    "the vault": lambda backup, there: False,
+}
+
+
+@pytest.mark.parametrize("commits", [0, 1, 2])
+@pytest.mark.parametrize("skips", SKIPPED)
+def test_a_vault_put_back_into_its_own_files_notices(vault, skips, commits):
+    """Whichever of the two files a restore skips, because of its size, its time, or by name."""
+    backup = {name: ((vault / name).read_bytes(), (vault / name).stat()) for name in (FILE_NAME, SEAL)}
+    with Vault.open(vault) as opened:
+        for row in range(commits):
+            opened.commit(entry(3 + row, "a"), "x", [3 + row], b"release")
+        assert not opened.is_copied
+    if skips != "the vault":
+        in_place(vault / FILE_NAME, *backup[FILE_NAME])
+    skipped = SKIPPED[skips](backup[SEAL][1], (vault / SEAL).stat())
+    if not skipped:
+        in_place(vault / SEAL, *backup[SEAL])
+    with Vault.open(vault) as opened:
+        assert opened.is_copied == (commits > 0 or not skipped)  # without a commit it is the same vault
+
+
+def test_a_vault_without_its_seal_notices(vault):
+    (vault / SEAL).unlink()
+    with Vault.open(vault) as opened:
+        assert opened.is_copied
+    (vault / SEAL).mkdir()
+    with Vault.open(vault) as opened, pytest.raises(errors.StorageError):
+        assert opened.is_copied
+
+
+def test_a_seal_is_another_one_at_each_commit(vault):
+    seen = [(vault / SEAL).read_text()]
+    for row in (3, 4):
+        with Vault.open(vault) as opened:
+            opened.commit(entry(row, "a"), "x", [row], b"release")
+            assert opened.about.seal == (vault / SEAL).read_text()
+            seen.append(opened.about.seal)
+    assert len(set(seen)) == 3
+    assert {len(seal) for seal in seen} == {32}  # of one length: nothing can be told from it
+
+
+@pytest.mark.parametrize("step", ["write", "_note"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_commit_that_is_killed_leaves_a_seal_that_fits(vault, monkeypatch, step, when):
+    """Twice in a row, and then one that is not: no vault is taken for a copy, and the seal is not told again."""
+    owner = seals if step == "write" else Vault
+    original = getattr(owner, step)
+
+    def killed(*arguments: Any) -> Any:
+        if step == "_note" and arguments[1].announced:  # the first of the two
+            return original(*arguments)
+        if when == "after":
+            original(*arguments)
+        raise KeyboardInterrupt
+
+    for row in (3, 4):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, step, killed)
+            with Vault.open(vault) as opened, pytest.raises(KeyboardInterrupt):
+                opened.commit(entry(row, "a"), "x", [row], b"release")
+        with Vault.open(vault) as opened:
+            assert not opened.is_copied
+            assert opened.waiting() is None
+            opened.settle(Path("model"))
+            assert opened.about.announced == ""
+    before = (vault / FILE_NAME).read_bytes()
+    with Vault.open(vault) as opened:
+        opened.commit(entry(5, "a"), "x", [5], b"release")
+        assert not opened.is_copied
+    (vault / FILE_NAME).write_bytes(before)
     with Vault.open(vault) as opened:
         assert opened.is_copied
 

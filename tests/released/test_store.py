@@ -24,7 +24,7 @@ def test_of_unlisted_releases_only_the_header_is_read(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < LARGE / 2
     finally:
         tracemalloc.stop()
-    assert found == [store.Unlisted(f"{store.RELEASES}/{file.name}", "march", "mine", True)]
+    assert found == [store.Unlisted(f"{store.RELEASES}/{file.name}", "march", "mine", False)]
     assert file.exists()
     store.remove_unlisted(tmp_path, [], "mine")
     assert not file.exists()

@@ -14,6 +14,9 @@ def ledger(
     folder: Annotated[Path, typer.Argument(help="A model directory, or any folder with a ledger.sqlite.")],
     void: Annotated[int | None, typer.Option(help="Void a spend whose release was never published.")] = None,
     reason: Annotated[str, typer.Option(help="Why: recorded beside the row.")] = "",
+    vault: Annotated[
+        Path | None, typer.Option(help="With --void: where the vault of a model with memory is, if it was moved.")
+    ] = None,
     check: Annotated[Path | None, typer.Option(help="Refuse a ledger that does not continue this anchor.")] = None,
     anchor: Annotated[
         Path | None, typer.Option(help="Write an anchor: a note of the last row, kept elsewhere.")
@@ -35,8 +38,8 @@ def ledger(
     from reticent.released.contents import refuse_foreign
     from reticent.released.ledger_file import LedgerFile
 
-    if void is None and reason:
-        raise errors.InvalidValue("Expected --void ROW with --reason.")
+    if void is None and (reason or vault is not None):
+        raise errors.InvalidValue("Expected --void ROW with --reason or --vault.")
     if key is not None and (check is None) == (anchor is None):
         raise errors.InvalidValue("Expected --key with either --check or --anchor.")
     refuse_foreign(folder)
@@ -51,7 +54,7 @@ def ledger(
     if void is not None:
         from reticent.gate import voiding
 
-        voiding.void(folder, void, reason=reason)
+        voiding.void(folder, void, reason=reason, vault=vault)
     with LedgerFile.open(folder) as book:
         if anchor is not None:
             note = anchors.of(book)

@@ -146,10 +146,18 @@ def make_vault(vault: Path, epoch: Epoch, model: Path, ledger: str | None) -> Pa
     return _real(vault) if epoch.place is None else None
 
 
-def begin_next(epoch: Epoch | None, vault: Path, model: Path | None, ledger: Ledger) -> Epoch:
+def begin_next(epoch: Epoch | None, vault: Path, model: Path | None, ledger: Ledger, *, opened: bool) -> Epoch:
     """Records the epoch after this one, then makes its vault, in place of the one before; returns it.
 
     A crash in between leaves a vault of the epoch before, which is refused: begin once more.
+
+    Args:
+        epoch: The one that ends.
+        vault: The folder of the next one.
+        model: The model's folder.
+        ledger: Open.
+        opened: Whether the vault before could be opened and has published what it held. Else nobody knows what that
+            was, and every spend without a release counts as published: it can never be voided.
     """
     if epoch is None or model is None:
         raise errors.InvalidValue("This model has no memory: it is chosen when a model is made. It needs no vault.")
@@ -161,6 +169,9 @@ def begin_next(epoch: Epoch | None, vault: Path, model: Path | None, ledger: Led
         place = place_of(_real(vault), _real(model))
         following = replace(epoch, number=epoch.number + 1, vault=secrets.token_hex(16), place=place)
         ledger.set({**(ledger.settings or {}), MEMORY: following.to_json()})
+        unsettled = [row for row, spend in ledger.account.spends.items() if not spend.is_settled]
+        if unsettled and not opened:
+            ledger.count_as_published(unsettled)
         make_vault(vault, following, model, ledger.identity)
     return following
 
@@ -197,9 +208,9 @@ def own_vault(folder: Path) -> Path | None:
 def opened(epoch: Epoch, model: Path, ledger: Ledger, given: Path | None) -> Iterator[Vault]:
     """Opens the vault of a model for its one writer; refuses one that is not its own or not in step with the ledger.
 
-    Entries of spends that were voided are deleted: nothing of them was published.
-
     Guarantees:
+      - One that holds a task which was voided is refused: it could be published, or be learned again with other noise.
+                                                          test_each_vault_that_is_not_in_step_is_refused
       - A vault behind the ledger is refused: its sums would be published again with new noise.
                                                                   test_a_vault_restored_behind_the_ledger_is_refused
       - One that is ahead of it, of another model, or a copy that nobody vouches for is refused.
@@ -224,11 +235,9 @@ def opened(epoch: Epoch, model: Path, ledger: Ledger, given: Path | None) -> Ite
                 f"lost, do not restore an older one. {begin}"
             )
     with one_writer(folder), Vault.open(folder) as vault:
-        _refuse_foreign(vault, epoch, ledger, folder, begin, model, named=given is not None)
+        _refuse_foreign(vault, epoch, ledger, folder, begin, model)
         _refuse_out_of_step(vault, epoch, ledger, begin)
-        for row in vault.heads():
-            if ledger.account.spends[row].voided is not None:
-                vault.forget(row)
+        _refuse_copied(vault, folder, begin, named=given is not None)
         vault.settle(_real(model))
         place = place_of(folder, _real(model))
         if place != epoch.place:
@@ -243,10 +252,9 @@ def kept(vault: Vault, epoch: Epoch, ledger: Ledger) -> Kept:
 
 
 def unpublished(vault: Vault, ledger: Ledger) -> Waiting | None:
-    """Returns the release that a killed process had committed to the vault, if it was neither published nor voided."""
+    """Returns the release that a killed process had committed to the vault, if it was not published."""
     waiting = vault.waiting()
-    spend = None if waiting is None else ledger.account.spends[waiting.row]
-    return None if spend is None or spend.published or spend.voided is not None else waiting
+    return None if waiting is None or ledger.account.spends[waiting.row].published else waiting
 
 
 def problem_of(folder: Path, model: Path, ledger: LedgerFile) -> str | None:
@@ -257,17 +265,16 @@ def problem_of(folder: Path, model: Path, ledger: LedgerFile) -> str | None:
     begin = _BEGIN.format(vault=folder, model=model)
     with one_writer(folder), Vault.open(folder) as vault:
         try:
-            _refuse_foreign(vault, epoch, ledger, folder, begin, model, named=False)
+            _refuse_foreign(vault, epoch, ledger, folder, begin, model)
             _refuse_out_of_step(vault, epoch, ledger, begin)
+            _refuse_copied(vault, folder, begin, named=False)
             Kept(epoch, vault.entries()).refuse_if_full()
         except errors.VaultError as error:
             return str(error)
     return None
 
 
-def _refuse_foreign(
-    vault: Vault, epoch: Epoch, ledger: LedgerFile, folder: Path, begin: str, model: Path, *, named: bool
-) -> None:
+def _refuse_foreign(vault: Vault, epoch: Epoch, ledger: LedgerFile, folder: Path, begin: str, model: Path) -> None:
     about = vault.about
     found = (about.vault, about.ledger, about.epoch, about.eighths, about.horizon)
     if found != (epoch.vault, ledger.identity, epoch.number, epoch.eighths, epoch.horizon):
@@ -280,12 +287,6 @@ def _refuse_foreign(
             f"The vault at {folder} is that of {about.model}, of which this model is a copy; both would publish "
             "sums of the same persons. Learn with one of them, or give this one a vault of its own: "
             f"reticent vault rotate NEW_VAULT --model {model}"
-        )
-    if vault.is_copied and not (named and str(folder) != about.home):
-        raise errors.VaultError(
-            f"The vault at {folder} is not the file that was written last: it was copied, restored or moved to another "
-            "disk. If it was moved and no copy of it is in use, give it another name and say so with --vault. If in "
-            f"doubt: {begin}"
         )
 
 
@@ -302,9 +303,20 @@ def _refuse_out_of_step(vault: Vault, epoch: Epoch, ledger: LedgerFile, begin: s
             "The vault is behind the ledger: an older one was restored. It would publish sums of the same persons "
             f"again, with new noise. {begin}"
         )
-    open_rows = [row for row in heads if not spends[row].published and spends[row].voided is None]
+    if any(spends[row].voided is not None for row in heads):
+        raise errors.VaultError(f"The vault holds the release of a task that the ledger has voided. {begin}")
+    open_rows = [row for row in heads if not spends[row].published]
     if open_rows and (waiting is None or open_rows != [waiting.row]):
         raise errors.VaultError(f"The vault has lost a release that was not published. {begin}")
+
+
+def _refuse_copied(vault: Vault, folder: Path, begin: str, *, named: bool) -> None:
+    if vault.is_copied and not (named and str(folder) != vault.about.home):
+        raise errors.VaultError(
+            f"The vault at {folder} is not the file that was written last: it was copied, restored or moved to another "
+            "disk. If it was moved and no copy of it is in use, give it another name and say so with --vault. If in "
+            f"doubt: {begin}"
+        )
 
 
 def is_of(event: events.Event, epoch: Epoch) -> TypeGuard[events.Remembered]:

@@ -137,6 +137,11 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
             self._append("publish", {"of": of, "release": release})
         return release
 
+    def count_as_published(self, rows: Sequence[int]) -> None:
+        """Records that somebody may have read what was drawn for these spends, though no release is listed."""
+        named = ", ".join(map(str, rows))
+        self.publish(rows, act=f"No release is listed, but it may have been read: row {named} counts as published")
+
     def void(self, row: int, *, reason: str) -> None:
         """Records that nothing was published for a spend, as the caller states; the row stays, with the reason."""
         if not isinstance(reason, str) or not reason.strip():

@@ -23,16 +23,16 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
+from reticent.gate import seal as seals
 from reticent.gate.remembered import Entry
 from reticent.labels import Label, LabelSpace, labels_from_json, labels_to_json
 from reticent.numerics import databases
-from reticent.numerics.files import draft_of, remove_drafts, sync_folder, write_whole
+from reticent.numerics.files import draft_of, remove_drafts, sync_folder
 from reticent.numerics.reading import MEGABYTE, json_of
 
 Ints = npt.NDArray[np.int64]
 FILE_NAME = "vault.sqlite"
-SEAL = "seal"  # an empty file that is never touched again: putting a backup back changes the time that the system notes
-VERSION = 2
+VERSION = 3
 APPLICATION = 0x52544E56
 SCHEMA = (
     "CREATE TABLE about (body TEXT NOT NULL) STRICT",
@@ -44,10 +44,7 @@ SCHEMA = (
     "CREATE TABLE waiting "
     "(row INTEGER NOT NULL, rows TEXT NOT NULL, release BLOB NOT NULL, digest TEXT NOT NULL) STRICT",
 )
-EARLIER = (
-    "was written by an earlier version, whose noise on counts this one would not draw again. End its epoch with that "
-    "version, or begin a new one: reticent vault rotate."
-)
+EARLIER = "was written by an earlier version. End its epoch with that one, or begin a new one: reticent vault rotate."
 NOT_WHOLE = "is not a whole vault. Try again; if it stays so, begin a new epoch: reticent vault rotate."
 _AT_ONCE = 1 << 12  # labels whose sums are written at a time
 _SIDE_FILES = ("-journal", "-wal", "-shm")
@@ -69,7 +66,9 @@ class About:
         model: Where its model was last.
         home: Where it was itself.
         file: The number that the file system gave to the file: another one is a copy.
-        sealed: When its seal was made, in nanoseconds, by the file system: nobody can set that time.
+        seal: What its seal says.
+        sealed: When that was written, in nanoseconds, by the file system: nobody can set that time.
+        announced: What its seal may say instead, while a commit is under way; empty otherwise.
     """
 
     vault: str
@@ -80,7 +79,9 @@ class About:
     model: str
     home: str = ""
     file: int = 0
+    seal: str = ""
     sealed: int = 0
+    announced: str = ""
 
 
 class Waiting(NamedTuple):
@@ -126,7 +127,8 @@ class Vault(databases.Connected):
             remove_drafts(folder)
             try:
                 os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-                about = replace(about, home=str(folder), file=draft.stat().st_ino, sealed=_seal(folder))
+                seal = seals.write(folder, seals.new_text())
+                about = replace(about, home=str(folder), file=draft.stat().st_ino, seal=seal.text, sealed=seal.written)
                 with contextlib.closing(_connect(draft)) as db, databases.transaction(db):
                     for statement in SCHEMA:
                         db.execute(statement)
@@ -168,7 +170,7 @@ class Vault(databases.Connected):
             ((body,),) = self._db.execute("SELECT body FROM about LIMIT 2").fetchall()
             found = json_of(body)
             about = About(**{field.name: found[field.name] for field in fields(About)})
-            texts = about.vault, about.ledger, about.model, about.home
+            texts = about.vault, about.ledger, about.model, about.home, about.seal, about.announced
             numbers = about.epoch, about.eighths, about.horizon, about.file, about.sealed
             if not all(isinstance(text, str) for text in texts) or not all(type(n) is int and n > 0 for n in numbers):
                 raise ValueError("Expected texts and numbers.")
@@ -178,11 +180,33 @@ class Vault(databases.Connected):
 
     @property
     def is_copied(self) -> bool:
-        """Whether these are other files than those which were written: copied, restored, or moved to another disk."""
+        """Whether these are other files than those which were written last: copied, restored, or moved to another disk.
+
+        See `seal`.
+        """
+        about = self.about
         with explained(self._file):
-            seal = self._file.with_name(SEAL)
-            sealed = seal.stat().st_ctime_ns if seal.exists() else None
-            return (self._file.stat().st_ino, sealed) != (self.about.file, self.about.sealed)
+            found, number = seals.read(self._file.parent), self._file.stat().st_ino
+        announced = found is not None and found.text == about.announced != ""
+        return number != about.file or (found != (about.seal, about.sealed) and not announced)
+
+    def _seal_anew(self) -> None:
+        """Writes another seal, which the transaction that follows is to note.
+
+        It is announced before: whenever the process is killed, the vault knows the seal that it finds.
+        """
+        text, folder = seals.new_text(), self._file.parent
+        with explained(self._file):
+            found = seals.read(folder) or (self.about.seal, self.about.sealed)
+            about = replace(self.about, file=self._file.stat().st_ino, seal=found[0], sealed=found[1], announced=text)
+            with databases.transaction(self._db):
+                self._note(about)
+            seal = seals.write(folder, text)
+        self.about = replace(about, seal=seal.text, sealed=seal.written, announced="")
+
+    def _note(self, about: About) -> None:
+        self._db.execute("UPDATE about SET body = ?", (json.dumps(asdict(about)),))
+        self.about = about
 
     # --- entries
 
@@ -260,7 +284,8 @@ class Vault(databases.Connected):
         texts = b"".join(json.dumps(label).encode() + b"\n" for label in labels_to_json(entry.labels))
         counts = entry.counts.astype("<i8").tobytes()
         waiting = (entry.row, json.dumps(list(rows)), release)
-        with self._transaction():
+        self._seal_anew()
+        with explained(self._file), databases.transaction(self._db):
             (first,) = self._db.execute("SELECT coalesce(max(id), 0) + 1 FROM sums").fetchone()
             digests = bytearray()
             for start in range(0, len(entry.labels), _AT_ONCE):
@@ -272,34 +297,20 @@ class Vault(databases.Connected):
             self._db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*kept, _digest(kept)))
             self._db.execute("DELETE FROM waiting")
             self._db.execute("INSERT INTO waiting VALUES (?, ?, ?, ?)", (*waiting, _digest(waiting)))
+            self._note(self.about)
         return release
 
-    def forget(self, row: int) -> None:
-        """Deletes the entry of a spend that was voided: its release was never published, so its place is burned."""
-        with self._transaction():
-            self._db.execute(
-                "DELETE FROM sums WHERE id IN (SELECT id FROM sums, entries "
-                "WHERE row = ? AND id >= first AND id < first + length(known))",
-                (row,),
-            )
-            for table in ("entries", "waiting"):
-                self._db.execute(f"DELETE FROM {table} WHERE row = ?", (row,))  # noqa: S608 (a name of ours)
-
     def settle(self, model: Path) -> None:
-        """Notes where its model and itself are, and which files these are."""
+        """Notes where its model and itself are, and which files these are; removes drafts of killed processes."""
+        with explained(self._file):
+            remove_drafts(self._file.parent)
+        before = self.about
+        if before.announced or self.is_copied:
+            self._seal_anew()
         about = replace(self.about, model=str(model), home=str(self._file.parent))
-        if self.is_copied:
-            with explained(self._file):
-                about = replace(about, file=self._file.stat().st_ino, sealed=_seal(self._file.parent))
-        if about != self.about:
-            with self._transaction():
-                self._db.execute("UPDATE about SET body = ?", (json.dumps(asdict(about)),))
-            self.about = about
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with explained(self._file), databases.transaction(self._db):
-            yield
+        if about != before:
+            with explained(self._file), databases.transaction(self._db):
+                self._note(about)
 
 
 @dataclass(frozen=True)
@@ -325,12 +336,6 @@ def make_folder(folder: Path) -> None:
     if not folder.exists():
         folder.mkdir(mode=0o700, parents=True)
     refuse_readable(folder)
-
-
-def _seal(folder: Path) -> int:
-    """Makes the seal of a folder anew, durably; returns the time that the file system noted for it."""
-    write_whole(folder / SEAL, b"")
-    return (folder / SEAL).stat().st_ctime_ns
 
 
 def refuse_readable(path: Path) -> None:

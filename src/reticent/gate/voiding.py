@@ -1,51 +1,66 @@
 """Voids a spend whose release was never published."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from reticent import errors
+from reticent.gate import epochs
 from reticent.gate.ledger import Ledger
 from reticent.numerics.files import one_writer
-from reticent.privacy.events import Remembered
 from reticent.released import store
+from reticent.released.settings import epoch_of
 
 
-def void(path: str | os.PathLike[str], row: int, *, reason: str) -> None:
-    """Voids a row of the ledger in a folder; a release of it that was written and never published is removed before.
+def void(path: str | os.PathLike[str], row: int, *, reason: str, vault: str | os.PathLike[str] | None = None) -> None:
+    """Voids a row of the ledger in a folder, unless somebody may have read what was drawn for it.
+
+    Guarantees:
+      - While the folder holds a release or a draft that is not listed, or the vault one that waits, nothing is voided.
+        test_what_may_have_been_read_is_never_voided, test_what_a_vault_holds_is_never_voided
+      - Without its vault nothing of a model with memory is voided.
+                                                               test_without_its_vault_nothing_is_voided
 
     Args:
         path: A model directory, or any folder with a ledger.
         row: The spend.
         reason: Why its release was never published; recorded beside the row.
+        vault: Where the vault of a model with memory is, if it was moved.
     """
     folder = Path(path)
     with one_writer(folder):
         try:
-            with Ledger.open(folder) as ledger:
-                if ledger.settings is not None:  # it knows which releases were published
-                    _refuse_seen(folder, ledger, row)
-                    store.remove_unlisted(folder, ledger.releases, ledger.identity)
+            with Ledger.open(folder) as ledger, _nothing_left(folder, ledger, None if vault is None else Path(vault)):
                 ledger.void(row, reason=reason)
+        except errors.VaultError as error:
+            raise errors.VaultError(f"{error} Nothing was voided.") from error
         except errors.StorageError as error:
             if not _is_voided(folder, row):
                 raise errors.StorageError(f"{error} Row {row} was not voided. Try again.") from error
 
 
-def _refuse_seen(folder: Path, ledger: Ledger, row: int) -> None:
-    """Refuses a row of memory whose release lies in the folder: if it was read, other noise would tell about everybody.
+@contextlib.contextmanager
+def _nothing_left(folder: Path, ledger: Ledger, vault: Path | None) -> Iterator[None]:
+    """Refuses a model that a killed process has left a release to: with other noise, it would be published twice.
 
-    A row of an epoch holds sums of all of its tasks. The vault has the same bytes, and the next writer publishes them.
-    test_a_release_of_memory_that_may_have_been_seen_is_not_voided
+    Of a ledger by itself nothing is known, and the word of its user counts.
     """
-    spend = ledger.account.spends.get(row)
-    if spend is None or not isinstance(spend.event, Remembered):
+    if ledger.settings is None:
+        if (folder / store.RELEASES).exists():
+            raise errors.LedgerError(f"{folder} is of an earlier version. Upgrade it first: reticent upgrade {folder}")
+        yield
         return
-    left = store.unlisted(folder, ledger.releases)
-    if any(file.ledger == ledger.identity and file.task == spend.task for file in left):
-        raise errors.LedgerError(
-            f"Row {row} is a task with memory, and its release lies in {folder} already, where it may have been read. "
-            "It is published as it is by the next task, or by reticent vault rotate; nothing was voided."
-        )
+    advice = (
+        "Nothing was voided. Learn the task again: its release is published as it is, or its spend counts for good."
+    )
+    epoch = epoch_of(ledger.settings)
+    with contextlib.nullcontext() if epoch is None else epochs.opened(epoch, folder, ledger, vault) as opened:
+        if opened is not None and epochs.unpublished(opened, ledger) is not None:
+            raise errors.LedgerError(f"The vault of {folder} holds a release that waits to be published. {advice}")
+        if store.left_behind(folder, ledger.releases, ledger.identity):
+            raise errors.LedgerError(f"A release that is not listed lies in {folder}, and may have been read. {advice}")
+        yield
 
 
 def _is_voided(folder: Path, row: int) -> bool:

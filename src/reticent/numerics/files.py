@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -15,10 +16,11 @@ from reticent import errors
 
 LOCK = "writer.lock"
 PATIENCE = 60.0  # seconds to wait for another writer
+_UMASK = threading.Lock()
 _DRAFT = re.compile(r"\..+\.[0-9a-f]{16}(-journal|-wal|-shm)?")
 
 
-def write_whole(file: Path, content: bytes | str) -> None:
+def write_whole(file: Path, content: bytes | str, *, guarded: bool = False) -> None:
     """Writes a file in place of the one before: a kill, a full disk or a power cut leaves the old one or the new one.
 
     The content goes to a new file of a random name in the same folder and is synced before it gets its name; then the
@@ -27,6 +29,8 @@ def write_whole(file: Path, content: bytes | str) -> None:
     Args:
         file: What to write; its folder must exist.
         content: Text is written as UTF-8.
+        guarded: Whether the draft is for its owner alone, and its name durable before its first byte: where anybody can
+            have read a part of the content, a draft is there, or the file.
 
     Example:
         >>> import tempfile
@@ -38,16 +42,29 @@ def write_whole(file: Path, content: bytes | str) -> None:
     data = content.encode() if isinstance(content, str) else content
     draft = draft_of(file)
     try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as stream:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if guarded else 0o666), "wb") as stream:
+            if guarded:
+                sync_folder(file.parent)
             stream.write(data)
             stream.flush()
             sync(stream.fileno())
         os.replace(draft, file)
+        if guarded:
+            with contextlib.suppress(PermissionError):  # of a file system without modes
+                file.chmod(0o666 & ~_umask())
         sync_folder(file.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
             draft.unlink()
         raise errors.StorageError(f"Cannot write {file}: {error.strerror}.") from error
+
+
+def _umask() -> int:
+    """What new files do not permit; no call only reads it. A file that another thread makes meanwhile permits less."""
+    with _UMASK:
+        found = os.umask(0o077)
+        os.umask(found)
+    return found
 
 
 def draft_of(file: Path) -> Path:

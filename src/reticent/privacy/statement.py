@@ -35,6 +35,11 @@ class Spend:
     published: bool = False
     voided: str | None = None
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it was published or voided: what becomes of it is decided."""
+        return self.published or self.voided is not None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Act:

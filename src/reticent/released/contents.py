@@ -13,6 +13,7 @@ from reticent.budget import Budget
 from reticent.memory import Epoch
 from reticent.numerics import files
 from reticent.policies import Policy
+from reticent.privacy import events
 from reticent.privacy.statement import Spend
 from reticent.released import settings, store
 from reticent.released.account import Account
@@ -111,7 +112,7 @@ def _belongs(ledger: LedgerFile, stored: Contents, found: Sequence[store.Unliste
         return False
     published, paid = {entry["file"] for entry in ledger.releases}, ledger.account.by_task
     return all(  # else written by a process that was killed, or listed elsewhere
-        release.ledger in (None, ledger.identity) and (release.task in paid or not release.has_parameters)
+        release.ledger in (None, ledger.identity) and (release.task in paid or release.is_public)
         for release in found
         if release.file not in published
     )
@@ -226,15 +227,22 @@ def what_was_spent(folder: Path, before: tuple[int, int] | None) -> str:
         with LedgerFile.open(folder) as ledger:
             mine = [spend for spend in ledger.statement().spends if spend.row > rows]
             published = len(ledger.releases) > releases or any(spend.published for spend in mine)
-    except errors.LedgerError:
+            lost = [spend for spend in mine if not spend.is_settled]
+            kept = any(isinstance(spend.event, events.Remembered) for spend in lost)
+            kept = kept or bool(store.left_behind(folder, ledger.releases, ledger.identity))
+    except (errors.LedgerError, errors.InvalidValue):
         return f"Whether anything was spent cannot be read now: look with reticent ledger {folder} before you go on."
-    lost = [spend.row for spend in mine if not spend.published and spend.voided is None]
     if published:
         return "It is published all the same: there is nothing to do again."
+    if lost and kept:
+        return (
+            f"Row {lost[0].row} is spent, and its release may be written. Learn the task again: it is published as it "
+            "is, or the refusal says what to do."
+        )
     if lost:
         return (
-            f"Row {lost[0]} is spent and nothing of it was published. Void it, then try again: "
-            f"reticent ledger {folder} --void {lost[0]} --reason TEXT."
+            f"Row {lost[0].row} is spent and nothing of it was published. Void it, then try again: "
+            f"reticent ledger {folder} --void {lost[0].row} --reason TEXT."
         )
     return "Nothing was spent."
 

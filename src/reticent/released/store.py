@@ -24,6 +24,7 @@ FORMAT = 4
 UPGRADED = 3  # the previous format: it can predict, and must be upgraded to learn
 _LARGEST_MANIFEST, _LARGEST_LABELS, _LARGEST_RELEASE = 64 * MEGABYTE, 512 * MEGABYTE, 4096 * MEGABYTE
 _LEDGER = "ledger"
+_PUBLIC = events.to_json(events.Public())
 
 
 def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
@@ -129,7 +130,7 @@ def write_release(folder: Path, number: int, release: Release | bytes, identity:
             raise errors.InvalidValue(f"Expected a folder and not a link: {folder / RELEASES}.")
     except OSError as error:
         raise errors.StorageError(f"Cannot make {folder / RELEASES}: {error.strerror}.") from error
-    write_whole(folder / file, blob)
+    write_whole(folder / file, blob, guarded=True)
     return {"file": file, "sha256": hashlib.sha256(blob).hexdigest()}
 
 
@@ -163,7 +164,7 @@ class Unlisted(NamedTuple):
     file: str
     task: str
     ledger: str | None
-    has_parameters: bool
+    is_public: bool
 
 
 def unlisted(folder: Path, listed: Sequence[Mapping[str, str]]) -> Iterator[Unlisted]:
@@ -171,23 +172,37 @@ def unlisted(folder: Path, listed: Sequence[Mapping[str, str]]) -> Iterator[Unli
     for file in _releases_among(_strays(folder, listed), folder):
         name = f"{RELEASES}/{file.name}"
         with readable(file), contextlib.suppress(FileNotFoundError):
-            about, names = _header_in(folder, name)
-            yield Unlisted(name, about["task"], about.get(_LEDGER), names != {tensors.NAMES})
+            about = _header_in(folder, name).about
+            yield Unlisted(name, about["task"], about.get(_LEDGER), json_of(about["event"]) == _PUBLIC)
+
+
+def left_behind(folder: Path, listed: Sequence[Mapping[str, str]], identity: str | None) -> list[str]:
+    """Returns drafts of releases, and releases of this ledger that are not listed: somebody may have read them.
+
+    Public labels alone are no release of examples.
+    """
+    with readable(folder / RELEASES):
+        drafts = [f"{RELEASES}/{name}" for name in _strays(folder, listed) if is_draft(name)]
+        mine = (release for release in unlisted(folder, listed) if release.ledger in (None, identity))
+        return drafts + [release.file for release in mine if not release.is_public]
+
+
+def read_unlisted(folder: Path, file: str, identity: str | None) -> tuple[bytes, Release]:
+    """Reads a release that is not listed, whole: its bytes, and what they say."""
+    with readable(folder / file):
+        blob = read_inside(folder, file, most=_LARGEST_RELEASE)
+    return blob, unpacked(blob, folder / file, identity)
 
 
 def remove_unlisted(folder: Path, listed: Sequence[Mapping[str, str]], identity: str | None) -> None:
-    """Removes what killed processes have left: drafts, and releases of this ledger that were never published."""
+    """Removes what killed processes have left: drafts, and releases of this ledger that are not listed."""
     with readable(folder):
         if (folder / RELEASES).is_symlink():
             raise errors.InvalidValue(f"Expected a folder and not a link: {folder / RELEASES}.")
         remove_drafts(folder)
-        strays = _strays(folder, listed)
-        remove(folder / RELEASES / name for name in strays if is_draft(name))
-        for file in _releases_among(strays, folder):
-            with readable(file):
-                mine = _header_in(folder, f"{RELEASES}/{file.name}").about.get(_LEDGER) == identity
-            if mine:
-                remove([file])
+        remove(folder / RELEASES / name for name in _strays(folder, listed) if is_draft(name))
+        mine = [release.file for release in unlisted(folder, listed) if release.ledger in (None, identity)]
+        remove(folder / file for file in mine)
 
 
 def _strays(folder: Path, listed: Sequence[Mapping[str, str]]) -> list[str]:

@@ -38,6 +38,7 @@ from reticent.memory import Memory
 from reticent.numerics.files import write_whole
 from reticent.numerics.rows import take
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
+from reticent.released import store
 from reticent.released.ledger_file import FILE_NAME, LedgerFile
 from reticent.sensitive.learners import Learner
 from reticent.taxonomy import Taxonomy
@@ -186,9 +187,9 @@ def _model(run: Run, data: Data, learner: Learner, place: Workspace, through: bo
     if run.memory != MEMORIES[0]:
         return _remembering(run, place, learner, encoder, policy)
     path = place.out / "unfinished" / run.digest if through else None
-    if path is None or not (path / FILE_NAME).exists():
+    if path is None or not (path / FILE_NAME).exists() or _was_writing(path):
         if path is not None and path.exists():
-            shutil.rmtree(path)  # killed while it was made or removed
+            forget(path)  # killed while it was made or removed, or wrote a release
         return ContinualClassifier(encoder=encoder, labels=policy, learner=learner, budget=run.budget, path=path)
     model = load(path, encoder=encoder, learner=learner)
     model.labels = policy  # a function is not stored
@@ -214,12 +215,18 @@ def _remembering(run: Run, place: Workspace, learner: Learner, encoder: Any, pol
     )
 
 
+def _was_writing(path: Path) -> bool:
+    """Whether a run was killed while it wrote a release, whose spend is never voided: it starts again."""
+    with LedgerFile.open(path) as ledger:
+        return bool(store.left_behind(path, ledger.releases, ledger.identity))
+
+
 def void_unpublished(path: Path) -> None:
     """Voids what was spent on a task that was killed: a benchmark publishes nothing but whole releases."""
     with LedgerFile.open(path) as ledger:
         spends = ledger.statement().spends
     for spend in spends:
-        if spend.voided is None and not spend.published:
+        if not spend.is_settled:
             voiding.void(path, spend.row, reason="killed before its release")
 
 
