@@ -221,7 +221,7 @@ def test_adapter_blocks_change_nothing(adapter):
         found = []
         for block in gradients.blocks(at, np.array(order)):
             assert block.head is not None
-            parts = {**block.rows, "errors": block.head.errors, "features": block.head.features.values}
+            parts: dict[str, Any] = {**block.rows, "errors": block.head.errors, "features": block.head.features.values}
             found += [{name: rows[i].tolist() for name, rows in parts.items()} for i in range(len(block.head.errors))]
         return found
 
@@ -395,7 +395,7 @@ def through_norm(how, rows: int = 4) -> Backend:
     return replace(encoders.wrap(Through(), width=4, name="through", probe=probe).backend, rows=lambda _: rows)
 
 
-def row_by_row(engine: Engine) -> tuple[AdapterGradients, Backend, list[tuple[np.ndarray]]]:
+def row_by_row(engine: Engine) -> Any:
     """Ten examples of three lengths, through what computes rows one by one on every processor: no matrix products."""
     draw, backend = np.random.default_rng(0), through_norm(lambda norm, x: norm(x).mean(1))
     items = [(draw.normal(size=((5, 6, 8)[i % 3], 4)).astype(np.float32),) for i in range(10)]
