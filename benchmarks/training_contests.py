@@ -42,7 +42,7 @@ error that is smaller, as with thousands of classes, would be lost.
             words="""
 One step on made-up short texts, 15 classes. Peers see texts of one length at a time, up to 16 as ours unless said
 otherwise, without rows that fill a micro-batch up. An example's gradient of ours has the same bits whatever else is in
-the batch. bfloat16 is off by default: a processor without it is far slower.
+the batch. bfloat16 is off by default: many processors are slower with it.
 """,
             contests=_films,
         ),

@@ -3,7 +3,7 @@
 import importlib.util
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,15 @@ def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    """Says how many threads torch has until the test ends."""
+    torch = pytest.importorskip("torch", reason="needs reticent[torch]")
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
     torch.set_num_threads(before)
 
 

@@ -62,6 +62,29 @@ def test_sizes_of_other_bits_are_not_used():
 
 
 @needs_torch
+@pytest.mark.parametrize("fewer", [2, 4])
+def test_other_settings_of_torch_are_probed_again(fewer, threads):
+    """Kernels are chosen by threads and precision, too: rows that were seen to be independent may no longer be."""
+    import torch
+
+    def first(x: Any) -> Any:
+        wide = torch.get_num_threads() == 2 or torch.get_float32_matmul_precision() == "high"
+        return x / x.abs().max() if wide and len(x) == fewer else x
+
+    encoder = shared(first)
+    x = list(np.random.default_rng(0).normal(size=(23, WIDTH)).astype(np.float32))
+    expected = {2: {4}, 4: {1}}[fewer]
+    for count, precision, rows in ((1, "highest", {4, 2}), (2, "highest", expected), (1, "high", expected)):
+        threads(count)
+        torch.set_float32_matmul_precision(precision)
+        try:
+            assert counts(encoder, 6) == rows
+            assert_depends_on_the_example_alone(encoder, x, alone=5, sizes=(1, 2, 3, 17))
+        finally:
+            torch.set_float32_matmul_precision("highest")
+
+
+@needs_torch
 def test_small_batches_are_probed_when_they_have_been_asked_for_often():
     """Probing costs more than the copies of one or two batches."""
     seen: list[int] = []

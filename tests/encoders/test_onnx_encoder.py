@@ -118,7 +118,8 @@ def test_texts_in_onnxruntime_depend_on_themselves_alone(fast, minilm):
     examples = texts(24, longest=16)
     assert_depends_on_the_example_alone(fast, examples, alone=3, sizes=(3, 17))
     np.testing.assert_allclose(fast(examples), minilm(examples), atol=1e-5)
-    assert {fast.backend.rows(item) for item in fast.prepare(examples) if item is not None} == {16}
+    rows = {fast.backend.rows(item) for item in fast.prepare(examples) if item is not None}
+    assert rows <= {1, 16}  # 1 where the processor's kernels let places decide
     assert np.isnan(fast(["a", None, 3])).all(axis=1).tolist() == [False, True, True]
 
 

@@ -60,10 +60,11 @@ def elsewhere(batches: list[Any], log: list[str] | None = None) -> InArrow:
     return InArrow(mapped=called(batches, log), features="embedding", width=WIDTH, label="code")
 
 
-def released(task: Task, policy: Any, *, noise: NoiseSource | None = None) -> dict[str, Any]:
-    """What two tasks of the same rows release, of which the second knows the labels of the first."""
+def released(task: Task, policy: Any, *, noise: NoiseSource | None = None, encoder: Any = None) -> dict[str, Any]:
+    """What a task releases."""
     directory = Directory.create(None, policy, Cosine().rule, BUDGET)
-    learn([task], Cosine(), policy, directory, noise=NoiseSource.seeded(7) if noise is None else noise)
+    noise = NoiseSource.seeded(7) if noise is None else noise
+    learn([task], Cosine(), policy, directory, encoder=encoder, noise=noise)
     release = directory.model.releases[-1]
     return {"labels": release.labels.labels, **{name: a.tolist() for name, a in release.parameters.items()}}
 
@@ -77,6 +78,21 @@ def test_a_table_elsewhere_learns_alike(policy):
         source = elsewhere(parted(table(features, labels), size))
         task = Task.streamed(source, each_row_is_a_person=True)
         assert released(task, POLICIES[policy]) == here
+
+
+def test_workers_encode_on_one_thread(threads):
+    """Features may differ between numbers of threads, and must not between workers."""
+    torch = pytest.importorskip("torch")
+    encoder = rt.encoders.wrap(lambda x: np.array([[torch.get_num_threads(), len(t)] for t in x]), width=2, name="mine")
+    columns = {"note": ["a", "a text"] * 40, "code": ["I20", "E10"] * 40}
+    found = []
+    for count in (1, 2):
+        threads(count)
+        source = InArrow(mapped=called([pa.record_batch(columns)]), text="note", label="code")
+        task = Task.streamed(source, each_row_is_a_person=True)
+        found.append(released(task, POLICIES["public"], encoder=encoder))
+        assert torch.get_num_threads() == count
+    assert found[0] == found[1]
 
 
 def test_a_table_is_read_after_the_spend(monkeypatch):

@@ -17,6 +17,7 @@ from reticent.encoders import images, text
 from reticent.encoders.encoder import CACHE_FILE, Encoder
 from reticent.policies import PublicLabels
 from reticent.sensitive.cache import Cache, encoded_with_cache
+from reticent.sensitive.engines import machines
 from tests.encoders.samples import installed, pictures, texts
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
@@ -47,6 +48,23 @@ def test_the_cache_changes_no_bits(tmp_path):
     assert calls == [1]  # None alone is tried again
     np.testing.assert_array_equal(encoded_with_cache(encoder, []), expected[:0])
     np.testing.assert_array_equal(encoded_with_cache(mean_of_letters(None), examples), expected)
+
+
+@pytest.mark.parametrize("what", ["threads", "processor"])
+def test_features_of_other_settings_are_not_used(tmp_path, threads, monkeypatch, what):
+    """A row's bits would depend on whether an earlier task, or another machine, had the same text."""
+    calls: list[int] = []
+    encoder = mean_of_letters(tmp_path, calls)
+    threads(1)
+    for other in (False, False, True, True):
+        if other and what == "threads":
+            threads(2)
+        elif other:
+            here = machines.machine_here()._replace(processor="another")
+            monkeypatch.setattr(machines, "_machine", lambda here=here: here)
+        calls.append(0)
+        encoded_with_cache(encoder, ["a text"])
+    assert calls == [0, 1, 0, 0, 1, 0]
 
 
 def test_what_cannot_be_encoded_is_not_kept(tmp_path):

@@ -3,6 +3,7 @@
 import pytest
 
 from reticent import errors
+from reticent.sensitive.engines import machines
 from reticent.sensitive.engines.machines import machine_here, one_kind
 
 
@@ -30,6 +31,16 @@ def test_processors_of_two_kinds_are_refused():
     here = machine_here()
     with pytest.raises(errors.ReticentError, match="Expected processors of one kind"):
         one_kind(here, [here, here._replace(processor="other")])
+
+
+@pytest.mark.parametrize("name", machines._KERNELS)
+def test_processors_that_are_used_in_two_ways_are_of_two_kinds(monkeypatch, name):
+    here = machine_here()
+    monkeypatch.setenv(name, "AVX2")
+    there = machines._machine.__wrapped__()
+    monkeypatch.delenv(name)
+    with pytest.raises(errors.ReticentError, match="Expected processors of one kind"):
+        one_kind(here, [machines._machine.__wrapped__(), there])
 
 
 @pytest.mark.parametrize("seen", [-1, 4])

@@ -70,7 +70,7 @@ def loaded(
         vault: Where it is, if it was moved.
         device: Where the encoder computes; None leaves it as it is.
         batch_size: Rows of its batches; None leaves it as it is.
-        bf16: Whether it computes in half precision where that is faster.
+        bf16: Whether it computes in half precision where the device has instructions for it.
     """
     from reticent.loading import load
 

@@ -3,11 +3,13 @@
 What privacy needs is that the features of an example depend on that example alone. Shapes and numbers of rows are fixed
 on every device, and public examples are sent through every place of a batch on the device itself: where its bits differ
 by place or by the other rows, each example goes alone (`probes`). Features of two devices differ in their last bits, as
-those of two processors do; all rows of a task are computed by one.
+those of two processors do, and on some processors those of one and of two threads; all rows of a task are computed
+alike.
 """
 
+import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -39,8 +41,7 @@ class Speed:
         batch_size: Rows of a batch of short examples, always; longer ones have fewer. By default 16. Models that are
             not known to treat rows one by one get one row whatever it says.
         bf16: Compute in bfloat16 where torch holds that to be safe; weights stay as they are. Refused where features of
-            a public example change by more than a little. "auto": where the device has instructions for it, else in
-            float32, which is faster there.
+            a public example change by more than a little. "auto": where the device has instructions for it.
 
     Example:
         >>> Speed(device="gpu")
@@ -115,6 +116,33 @@ def tensors(module: Any, item: Item) -> tuple[Any, ...]:
     weight = next(module.parameters(), None)
     device = "cpu" if weight is None else weight.device
     return tuple(torch.from_numpy(array).to(device) for array in item)
+
+
+def settings() -> tuple[object, ...]:
+    """Returns what torch chooses kernels by, beside shapes, and what may change while a program runs."""
+    torch = _torch_if_installed()
+    return () if torch is None else (torch.get_num_threads(), torch.get_float32_matmul_precision())
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Lets torch compute on one thread, in workers of a cluster: bits must not depend on which of them has a row."""
+    torch = _torch_if_installed()
+    before = 0 if torch is None else torch.get_num_threads()
+    if before > 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if before > 1:
+            torch.set_num_threads(before)
+
+
+def _torch_if_installed() -> Any:
+    try:
+        return require("torch", extra=EXTRA)
+    except errors.ReticentError:
+        return None
 
 
 def inference(module: Any, embed: Callable[[tuple[Any, ...]], Any]) -> Callable[[Item], npt.NDArray[Any]]:

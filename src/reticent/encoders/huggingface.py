@@ -43,7 +43,7 @@ def hf(
             SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
         device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
         batch_size: Rows of a batch of short inputs, always; 16 by default.
-        bf16: Compute in bfloat16; "auto": where that is faster.
+        bf16: Compute in bfloat16; "auto": where the device has instructions for it.
 
     Example:
         >>> hf("google/vit-base-patch16-224-in21k")

@@ -47,7 +47,7 @@ def efficientnet_lite0(
             SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
         device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
         batch_size: Rows of a batch of short inputs, always; 16 by default.
-        bf16: Compute in bfloat16; "auto": where that is faster.
+        bf16: Compute in bfloat16; "auto": where the device has instructions for it.
 
     Example:
         >>> efficientnet_lite0()
@@ -82,7 +82,7 @@ def timm(
         cache: As in `efficientnet_lite0`.
         device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
         batch_size: Rows of a batch of short inputs, always; 16 by default.
-        bf16: Compute in bfloat16; "auto": where that is faster.
+        bf16: Compute in bfloat16; "auto": where the device has instructions for it.
 
     Example:
         >>> timm("resnet18")

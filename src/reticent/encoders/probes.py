@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent.encoders.batches import Item, shapes, stacked
-from reticent.encoders.devices import out_of_memory
+from reticent.encoders.devices import out_of_memory, settings
 from reticent.encoders.packages import require
 
 if TYPE_CHECKING:  # a signature may name what imports this
@@ -66,7 +66,7 @@ class ProbedRows:
 
         It is probed when it is asked for the third time: by then copies that filled full batches up have cost as much.
         """
-        key = shapes(item), rows
+        key = shapes(item), rows, settings()
         self._asked[key] += 1
         return self._asked[key] > _PATIENCE and self._seen(item, partial(self._probe.alike, item, self(item), rows))
 
@@ -79,11 +79,13 @@ class ProbedRows:
 
 
 class Probe:
-    """Sends public examples through batches, and remembers what was seen for each shape and number of rows.
+    """Sends public examples through batches, and remembers what was seen for each shape, number of rows and setting.
 
     What raises is not independent; too little memory is about the machine, and is raised.
 
     Guarantees:
+      - What was seen with other threads of torch, or another precision, is not relied on.
+                                          test_other_settings_of_torch_are_probed_again
       - Rows that influence each other, or whose bits depend on their place, are seen.
                                           test_rows_that_influence_each_other_are_encoded_alone
       - So are numbers of rows that give other bits.                    test_sizes_of_other_bits_are_not_used
@@ -108,7 +110,7 @@ class Probe:
             item: Its shapes are those of the batch; its values are not read.
             count: Rows of the batch.
         """
-        key = shapes(item), count
+        key = shapes(item), count, settings()
         if key not in self._full:
             kinds = variants(self._public, item)
             order = [place % len(kinds) for place in range(count)]
@@ -125,9 +127,9 @@ class Probe:
             count: Rows of a full batch.
             fewer: Rows of a smaller one.
         """
-        key = shapes(item), count, fewer
+        key = shapes(item), count, settings(), fewer
         if key not in self._alike:
-            full = self._full[key[:2]] if self.independent(item, count) else None
+            full = self._full[key[:3]] if self.independent(item, count) else None
             kinds = variants(self._public, item)
             order = [place % len(kinds) for place in range(fewer)]
             both = (self._bits(kinds, ones) for ones in (order, [len(kinds) - 1 - kind for kind in order]))  # all kinds

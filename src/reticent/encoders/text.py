@@ -33,10 +33,10 @@ def minilm(
             SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
         device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
         batch_size: Rows of a batch of short inputs, always; 16 by default.
-        bf16: Compute in bfloat16; "auto": where that is faster.
-        backend: "torch", or "onnxruntime": faster on a processor, float32, with features that differ in their last
-            bits. So it is another encoder, called minilm_onnxruntime, and a model of one is not used with the other.
-            Adapters need torch.
+        bf16: Compute in bfloat16; "auto": where the device has instructions for it.
+        backend: "torch", or "onnxruntime": faster where we measured it, float32, with features that differ in their
+            last bits. So it is another encoder, called minilm_onnxruntime, and a model of one is not used with the
+            other. Adapters need torch.
 
     Example:
         >>> minilm()

@@ -13,7 +13,8 @@ Seconds to encode 800 short texts with `minilm()` on two cores (wall clock / pro
 
 Beside several busy processes the default is far worse: 117 seconds in a run at a load of 6, where a passive wait took 8
 at a load of 5. So waiting is made passive, and the number of threads stays torch's own. That is slower on an
-idle machine, and much faster on a shared one. Features are the same, to the last bit, in all rows.
+idle machine, and much faster on a shared one. How threads wait changes no feature. How many there are may change last
+bits: MKL has other kernels for two threads than for one on processors of Intel, and the same on those of AMD.
 """
 
 import os

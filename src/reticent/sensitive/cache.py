@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from reticent import errors
+from reticent.encoders.devices import settings
 from reticent.encoders.encoder import CACHE_FILE, Encoder, Features
 from reticent.numerics import databases
 from reticent.numerics.reading import MEGABYTE
+from reticent.sensitive.engines.machines import machine_here
 
 _MOST_BYTES, _LONGEST_ROW = 1 << 40, MEGABYTE
 _DIGEST_BYTES = 16
@@ -27,6 +29,8 @@ def encoded_with_cache(encoder: Encoder, inputs: Any) -> Features:
 
     Guarantees:
       - The same bits as `encoder(inputs)`.                          test_the_cache_changes_no_bits
+      - What another processor, version or number of threads has computed is not used.
+                                                                     test_features_of_other_settings_are_not_used
       - What cannot be encoded is not kept.                          test_what_cannot_be_encoded_is_not_kept
     """
     if encoder.cache is None or encoder.content is None:
@@ -38,7 +42,8 @@ def encoded_with_cache(encoder: Encoder, inputs: Any) -> Features:
 def _fill(encoder: Encoder, cache: "Cache", examples: Sequence[object], features: Features) -> Iterator[int]:
     """Fills in a chunk, from the cache where it can; yields how many of the rest are done."""
     contents = [None if encoder.content is None else encoder.content(example) for example in examples]
-    keys = [None if content is None else key(encoder.digest + encoder.speed.key, content) for content in contents]
+    made = f"{encoder.digest}{encoder.speed.key}{machine_here()}{settings()}"
+    keys = [None if content is None else key(made, content) for content in contents]
     found = cache.get(keys, encoder.width)
     for i, row in enumerate(found):
         if row is not None:
@@ -53,13 +58,13 @@ def _fill(encoder: Encoder, cache: "Cache", examples: Sequence[object], features
     cache.put((name, row) for i, row in new if (name := keys[i]) is not None and np.isfinite(row).all())
 
 
-def key(digest: str, content: bytes) -> bytes:
-    """Returns the name under which the features of an input are kept: it says which encoder and which input.
+def key(made: str, content: bytes) -> bytes:
+    """Returns the name under which the features of an input are kept: it says what made them, and of which input.
 
     >>> key("encoder", b"a text") == key("encoder", b"another")
     False
     """
-    return hashlib.sha256(digest.encode() + b"\0" + content).digest()
+    return hashlib.sha256(made.encode() + b"\0" + content).digest()
 
 
 class Cache:

@@ -73,7 +73,7 @@ class Engine:
     Args:
         memory: Bytes that the activations of one micro-batch may take; few suit a processor, a GPU wants more.
         rows: Most examples of a micro-batch.
-        bf16: Compute the encoder in bfloat16 where torch holds that to be safe; slow on processors that lack it.
+        bf16: Compute the encoder in bfloat16 where torch holds that to be safe; slower on many processors.
         prefetch: Draw the next step's batch and noise while gradients are computed.
     """
 

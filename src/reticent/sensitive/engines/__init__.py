@@ -1,4 +1,4 @@
-"""Engines: where the parts of a task are worked on. Speed alone: which engine there is changes no bit of a release."""
+"""Engines: where the parts of a task are worked on. Speed alone: none changes a bit of what is released of features."""
 
 from reticent.sensitive.engines.arrow import InArrow
 from reticent.sensitive.engines.engine import Engine, Part

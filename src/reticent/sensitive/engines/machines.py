@@ -12,6 +12,16 @@ from typing import NamedTuple
 
 from reticent import errors
 
+_KERNELS = (  # what the user tells libraries to make of a processor
+    "ATEN_CPU_CAPABILITY",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "NPY_DISABLE_CPU_FEATURES",
+    "NUMBA_CPU_FEATURES",
+    "NUMBA_CPU_NAME",
+    "ONEDNN_MAX_CPU_ISA",
+    "OPENBLAS_CORETYPE",
+)
 _COMPUTING = ("reticent", "ray", "numpy", "numba", "scipy", "torch", "transformers", "tokenizers", "onnxruntime")
 
 
@@ -20,7 +30,7 @@ class Machine(NamedTuple):
 
     Args:
         versions: Of Python and of what computes.
-        processor: Its name and what it can do: compiled loops add up in an order that depends on it.
+        processor: Its name, what it can do and what of that is used: the order of sums depends on it.
         files: What it sees of files, with their sizes; -1 for one that it cannot read.
     """
 
@@ -87,7 +97,8 @@ def _machine() -> Machine:
     from llvmlite import binding
 
     versions = (("Python", platform.python_version()), *((name, _version(name)) for name in _COMPUTING))
-    return Machine(versions, f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}")
+    used = [f"{name}={os.environ[name]}" for name in _KERNELS if name in os.environ]
+    return Machine(versions, " ".join((binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), *used)))
 
 
 def _version(name: str) -> str:

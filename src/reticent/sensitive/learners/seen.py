@@ -3,6 +3,7 @@
 import math
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reticent import errors
+from reticent.encoders.devices import one_thread
 from reticent.gate.label_sums import LabelSums, PartialSums, count_by_label
 from reticent.labels import Label, LabelSpace, canonical, in_public_order
 from reticent.released.model import Encode
@@ -112,13 +114,13 @@ class Seen:
 
     @property
     def _look(self) -> "_Look":
-        return _Look(self.encoder, self.changes)
+        return _Look(self.encoder, self.changes, elsewhere=not self.task.engine.shares_memory)
 
 
 def seen(task: Task, encoder: Encode | None, past: Past) -> Seen:
     """Returns a task as features; what is in memory is encoded now, and a stream batch by batch after the spend.
 
-    Where workers have a memory of their own, they encode: after the spend, too.
+    Where workers have a memory of their own, they encode: after the spend, too, and on one thread each.
 
     Refuses by shapes and types alone, before any row of a stream is read.
 
@@ -141,10 +143,17 @@ def seen(task: Task, encoder: Encode | None, past: Past) -> Seen:
 
 @dataclass(frozen=True)
 class _Look:
-    """From a batch to features, and which of their rows count."""
+    """From a batch to features, and which of their rows count.
+
+    Args:
+        encoder: What is still to be done to inputs.
+        changes: What is done to features.
+        elsewhere: Whether workers encode that may have other numbers of threads than each other.
+    """
 
     encoder: Encode | None
     changes: tuple[Change, ...]
+    elsewhere: bool
 
     def __call__(self, batch: Batch) -> tuple[npt.NDArray[Any], Ints | None]:
         if self.encoder is None and not self.changes:
@@ -155,7 +164,7 @@ class _Look:
         """Returns the features of the examples that count."""
         features: npt.NDArray[Any] = batch.inputs
         if self.encoder is not None:
-            with _ENCODING:
+            with _ENCODING, one_thread() if self.elsewhere else nullcontext():
                 features = encoded(features, self.encoder, ())
         for change in self.changes:
             features = change(features)
