@@ -85,8 +85,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.budget = budget
         self.path = path
         self.noise = noise
-        self.memory = memory
-        self.engine = engine
+        self.memory, self.engine = memory, engine
 
     # --- learning
 
@@ -186,10 +185,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X: Features, or inputs for the encoder.
             abstain: `rt.UNKNOWN` also where the best label's probability (`predict_proba`) is below this; 0 to 1.
         """
-        if abstain is None:
-            model = self.model_for(X)
-            return estimator.typed(model.names(model.top(opened(X), self.encoder, 1)[0][:, 0]))
-        return estimator.typed(self.top_k_proba(X, 1, abstain=abstain)[0][:, 0])
+        best = self.predict_top_k(X, 1) if abstain is None else self.top_k_proba(X, 1, abstain=abstain)[0]
+        return estimator.typed(best[:, 0])
 
     def predict_top_k(self, X: Any, k: int = 5) -> npt.NDArray[np.object_]:
         """Returns the k best labels of each example, best first, for label spaces of any size."""
@@ -231,9 +228,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Returns the accuracy on examples with a label; not private: publish it only for public test data."""
         from reticent.sensitive.columns import column_of
 
-        known, answers = self._model().labels, self.predict(X)
-        truth = column_of("labels", y, answers)  # read as learn_task does
-        found = [(label is not None, right) for label, right in judged(zip(answers, truth, strict=True), known)]
+        answers = self.predict(X)
+        pairs = zip(answers, column_of("labels", y, answers), strict=True)
+        found = [(label is not None, right) for label, right in judged(pairs, self._model().labels)]
         there, right = np.array(found, dtype=float).reshape(-1, 2).T
         if not there.any():
             raise errors.InvalidValue("Expected at least one example with a label to measure accuracy on.")
@@ -356,8 +353,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     raise errors.InvalidValue("Expected memory=Memory(vault=...), or None.")
                 if self.learner is not None:
                     program.refuse_several(self.learner, self._budget())
-                if self.memory is not None and self.learner is not None:
-                    program.refuse_without_memory(self.learner)
+                    if self.memory is not None:
+                        program.refuse_without_memory(self.learner)
                 self._made_with = self.memory
                 self._directory = Directory.create(
                     self.path,
@@ -398,6 +395,6 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _settings(self) -> dict[str, Any]:
         """What may change between tasks: the learner and the encoder of the tasks that follow."""
         changed: dict[str, Any] = {"encoder": schema.encoder_to_json(self.encoder)}
-        if self.learner is not None:
-            changed |= {"learner": schema.learner_to_json(self.learner), "rule": self.learner.rule.to_json()}
+        if (learner := self.learner) is not None:
+            changed |= {"learner": schema.learner_to_json(learner), "rule": learner.rule.to_json()}
         return changed

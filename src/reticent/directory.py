@@ -71,8 +71,8 @@ class Directory:
         self._releases: list[dict[str, str]] = []  # file and digest of each; none in memory
         self._known: Account | None = None  # what was verified of the ledger before; none in memory
         self._ledger: Ledger | None = None  # in memory for good, of a folder while its writer is open
-        self._gate: Gate | None = None
-        self._vault: Vault | None = None  # while a writer is open that needs it
+        self._gate: Gate | None = None  # while a writer is open
+        self._vault: Vault | None = None  # that needs it
         self._mutex, self._thread, self._process = threading.Lock(), 0, os.getpid()  # who writes
 
     def __repr__(self) -> str:
@@ -214,8 +214,7 @@ class Directory:
 
     def publish(self, release: Release) -> Model:
         """Publishes the release that a permit of the open writer made, closes its gate, and returns the new model."""
-        gate = self._gate
-        if gate is None or self._ledger is None or self._thread != threading.get_ident():
+        if (gate := self._gate) is None or self._ledger is None or self._thread != threading.get_ident():
             raise errors.LedgerError("Expected an open writer: with directory.writer() as gate.")
         rows, kept = gate.rows(release), gate.entry_of(release)
         gate.close()
@@ -288,8 +287,7 @@ class Directory:
         self._forget_parent()
         if self._thread == threading.get_ident():
             raise errors.LedgerError("A writer of this model is open in this thread already. Finish it first.")
-        mutex = self._mutex  # a forked child has another one
-        if not mutex.acquire(timeout=files.PATIENCE):
+        if not (mutex := self._mutex).acquire(timeout=files.PATIENCE):  # a forked child has another one
             raise errors.LedgerError("Another thread is learning into this model. Try again when it is done.")
         try:
             self._thread = threading.get_ident()
@@ -385,8 +383,8 @@ class Directory:
     ) -> Model:
         """Publishes a release. With memory: what the vault must keep before, or the bytes that it has already."""
         model, folder, identity = self.model.with_release(release), self.path, self._identity or ""
-        kind, since = self.settings["rule"].get("kind"), len(self.model.releases)
-        wellformed.refuse_malformed(model, kind, since=since, advice="It was not published: correct the learner.")
+        checked, kind = len(self.model.releases), self.settings["rule"].get("kind")
+        wellformed.refuse_malformed(model, kind, since=checked, advice="It was not published: correct the learner.")
         if kept is not None and not isinstance(kept, bytes) and self._vault is not None:
             kept = self._vault.commit(kept, ledger.head_at(kept.row), rows, store.packed(release, identity))
         content = kept if isinstance(kept, bytes) else release

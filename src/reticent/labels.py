@@ -86,7 +86,7 @@ def spelled(label: object, known: Container[Label]) -> Label | None:
     if name is None or name in known:
         return name
     number = number_of(name)
-    others = [str(label)] if isinstance(label, bool | np.bool_) else []
+    others: list[str | int | float] = [str(label)] if isinstance(label, bool | np.bool_) else []
     others += [] if number is None else [number, *_texts_of(number)]
     spelling = next((other for other in others if other in known), name)
     return None if spelling == UNKNOWN else spelling

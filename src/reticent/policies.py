@@ -73,7 +73,7 @@ class PublicLabels:
     ) -> None:
         space = public_space(labels)
         object.__setattr__(self, "space", space)  # checked and indexed once, however large
-        object.__setattr__(self, "labels", self.space.labels)
+        object.__setattr__(self, "labels", space.labels)
         if remap is not None and not isinstance(remap, Taxonomy | Mapping) and not callable(remap):
             raise errors.InvalidValue("Expected remap to be a Taxonomy, a dict or a function.")
         if isinstance(remap, Mapping):
@@ -82,9 +82,9 @@ class PublicLabels:
         if names is not None and name_features is not None:
             raise errors.InvalidValue("Expected names or name_features, not both: which of them is the label's name?")
         features = None if name_features is None else label_names.checked_features(name_features, len(space))
-        digest = None if features is None else hashlib.sha256(repr(features.shape).encode() + features.tobytes())
         object.__setattr__(self, "names", None if names is None else label_names.checked(names, space))
         object.__setattr__(self, "name_features", features)
+        digest = None if features is None else hashlib.sha256(repr(features.shape).encode() + features.tobytes())
         object.__setattr__(self, "_features", digest and digest.hexdigest())
 
     @classmethod
@@ -195,7 +195,7 @@ class PublicLabels:
 class ReleasedLabels:
     """The labels are learned from the data, each through a private release.
 
-    By default counts and sums are released as one joint Gaussian, and a label once released is known from then on.
+    By default counts and sums are one joint Gaussian, and a label once released is known from then on.
 
     Args:
         count_weight: c^2 of the joint Gaussian. By default the best for classes of unknown size, by a model of
@@ -224,12 +224,10 @@ class ReleasedLabels:
     def __post_init__(self) -> None:
         if self.names is not None and not callable(self.names):
             object.__setattr__(self, "names", label_names.checked(self.names))
-        if self.selection is None and self.share is not None:
+        if self.share is not None and self.selection is None:
             raise errors.InvalidValue("Expected selection with share: which mechanism gets it?")
         if self.selection is not None and (self.count_weight is not None or self.class_size is not None):
-            raise errors.InvalidValue(
-                "Expected share with selection; count_weight and class_size are for the joint one."
-            )
+            raise errors.InvalidValue("Expected share with selection; count_weight is for the joint mechanism.")
         if self.count_weight is not None and self.class_size is not None:
             raise errors.InvalidValue("Expected count_weight or class_size, not both.")
         if self.count_weight is not None:
@@ -282,11 +280,10 @@ class ReleasedLabels:
 
     def expectation(self, budget: Budget) -> str:
         """Returns in words which classes will be released, from public facts: to be read before anything is spent."""
-        half, nearly = self.sizes(budget)
         return (
-            f"New labels: a class of {half:,} examples in a task is released with probability 0.5, one of {nearly:,} "
-            "with 0.99. Smaller classes are lost; `reticent plan` shows what other budgets release."
-        )
+            "New labels: a class of {:,} examples in a task is released with probability 0.5, one of {:,} with 0.99. "
+            "Smaller classes are lost; `reticent plan` shows what other budgets release."
+        ).format(*self.sizes(budget))
 
     def weight(self, budget: Budget, *, horizon: int | None = None) -> float:
         """Returns c^2, the share of the squared noise-to-signal ratio that pays for the counts.
@@ -383,8 +380,7 @@ def from_json(value: Mapping[str, Any], labels: Iterable[Label], public: Mapping
         labels: The public labels.
         public: What `public_json` wrote; before there were names it had none.
     """
-    stored = public.get("names")
-    names = None if stored is None else _pairs(stored)
+    names = None if (stored := public.get("names")) is None else _pairs(stored)
     if value["kind"] == "released":
         kinds = {kind.__name__: kind for kind in planning.BY_SHARE.values()}
         fields = {key: value[key] for key in ("count_weight", "class_size", "remember", "share")}
@@ -395,9 +391,8 @@ def from_json(value: Mapping[str, Any], labels: Iterable[Label], public: Mapping
     remap, space = public.get("remap") or {}, LabelSpace(tuple(labels))
     if "parents" in remap:
         (otherwise,) = labels_from_json([remap["otherwise"]])
-        return PublicLabels(
-            space, Taxonomy(_pairs(remap["parents"]), otherwise, _pairs(remap.get("titles", []))), names
-        )
+        tree = Taxonomy(_pairs(remap["parents"]), otherwise, _pairs(remap.get("titles", [])))
+        return PublicLabels(space, tree, names)
     return PublicLabels(space, _pairs(remap["table"]) if "table" in remap else None, names)
 
 

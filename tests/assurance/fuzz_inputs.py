@@ -29,7 +29,7 @@ from reticent.readers import Columns, Examples, read
 from tests.assurance.mutate import Guard, Tally, mutated
 from tests.assurance.part import Part
 
-BUDGET = rt.Budget(epsilon=8.0, delta=1e-2)
+BUDGET = rt.Budget(epsilon=8.0, delta=1e-5)
 LABELS = ("E10", "E11", "7")
 ROWS, WIDTH = 12, 3
 NUMBERS = Columns(features=("a", "b", "c"), label="code", person="who")

@@ -23,8 +23,8 @@ _WORDS = [
     for word in ("00", "01", "7f", "80", "ff", "ffff", "ff7f", "ffffff7f", "00000080", "ffffffff", "ff" * 8, "00" * 8)
 ]
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-_NEVER = {"os.system", "subprocess.Popen", "pickle.find_class", "os.symlink", "os.chmod", "socket.connect"}
-_CHANGES = {"os.remove": 1, "os.rename": 2, "os.mkdir": 1, "os.rmdir": 1, "os.truncate": 1, "os.link": 2}
+_NEVER = {"os.system", "subprocess.Popen", "pickle.find_class", "os.symlink", "socket.connect"}
+_CHANGES = {"os.remove": 1, "os.chmod": 1, "os.rename": 2, "os.mkdir": 1, "os.rmdir": 1, "os.truncate": 1, "os.link": 2}
 
 
 class Stopped(BaseException):

@@ -21,7 +21,7 @@ PLANTED = {
     ),
     "gate/mechanisms.py | GaussianSum.__call__ | self.event.noise_multiplier * grid.SCALE -> "
     "self.event.noise_multiplier / grid.SCALE": f"{MECHANISMS}::test_sums_are_released_with_the_noise_that_was_drawn",
-    "privacy/profiles.py | _composed | chance += times * selection.GaussianLaw(leaf).exposures(m)[m] -> pass": (
+    "privacy/profiles.py | _parted | chance += times * selection.GaussianLaw(leaf).exposures(m)[m] -> pass": (
         f"{PROFILES}::test_joint_releases_compose_to_gaussian_plus_exposures"
     ),
     f"gate/mechanisms.py | {MODULE} | STANDS_OUT = 2.0 -> STANDS_OUT = 1.0": (
@@ -30,7 +30,7 @@ PLANTED = {
 }
 UNNOTICED = (
     f"privacy/planning.py | {MODULE} | SURE = 0.999 -> SURE = 1.998",
-    "privacy/events.py | _event | levels - 1 -> levels - 2",  # reached by a test that needs a folder
+    "privacy/stored_events.py | _event | levels - 1 -> levels - 2",  # reached by a test that needs a folder
 )
 OTHERS = "tests/gate/test_ledger.py::test_existing_ledger_is_not_overwritten"
 

@@ -8,7 +8,7 @@ import pytest
 from reticent import Budget, errors, names
 from reticent.budget import Persons
 from reticent.gate.ledger import Ledger
-from reticent.privacy import accounting, events
+from reticent.privacy import accounting, events, stored_events
 from reticent.released import ledger_rows
 from reticent.released.ledger_file import FILE_NAME, VERSION
 
@@ -145,7 +145,7 @@ def test_rows_say_whose_examples_were_learned():
     body: dict[str, object] = {
         "at": "2026-01-31",
         "task": "march",
-        "event": events.to_json(events.Gaussian(noise_multiplier=4.0)),
+        "event": stored_events.to_json(events.Gaussian(noise_multiplier=4.0)),
     }
     body |= {"private": True, "mark": None}
     assert ledger_rows.read("spend", json.dumps(body))["persons"] is Persons.ASSUMED

@@ -8,7 +8,18 @@ import mpmath
 import pytest
 
 from reticent.budget import Budget
-from reticent.privacy import accounting, confidence, events, gaussian, pld, profiles, renyi, repeats, selection
+from reticent.privacy import (
+    accounting,
+    confidence,
+    events,
+    gaussian,
+    pld,
+    profiles,
+    renyi,
+    repeats,
+    replacing,
+    selection,
+)
 from reticent.privacy.accounting import calibration
 
 KINDS = (events.TruncatedGeometric, events.OptimalSelection, events.LaplaceThreshold)
@@ -19,7 +30,7 @@ KINDS = (events.TruncatedGeometric, events.OptimalSelection, events.LaplaceThres
 def test_replaced_joint_releases_cost_no_less_than_the_exact_sum(epsilon, noise):
     """The sum of an exposure and a delta is rounded up, not to the nearest."""
     event = events.JointGaussian(noise_multiplier=noise, count_weight=0.1, threshold=7.3 * noise, examples_per_person=3)
-    found = Fraction(profiles.OneReplacedJoint(event).delta(epsilon))
+    found = Fraction(replacing.OneReplacedJoint(event).delta(epsilon))
     for shared, chance in profiles.placements(event, 6):
         assert found >= min(Fraction(1), Fraction(chance) + Fraction(gaussian.delta(shared / noise, epsilon)))
 

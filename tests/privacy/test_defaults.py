@@ -17,6 +17,7 @@ from reticent.privacy import (
     planning,
     rounding,
     statement,
+    stored_events,
 )
 from reticent.privacy.accounting import calibration, remembering
 
@@ -36,7 +37,7 @@ def test_events_have_limits_beyond_use():
     assert (events._SMALLEST_NOISE, events._LARGEST_NOISE, events._LARGEST_NOISE_OF_STEPS) == (1e-100, 1e100, 1e6)
     assert (events.LARGEST_SQUARES, events._LARGEST_THRESHOLD, events._LARGEST_ETA) == (1e150, 1e15, 100.0)
     assert (events._MOST_STEPS, events._MOST_EPOCHS, events._MOST_DEVIATIONS) == (1_000_000, 1_000_000, 1e6)
-    assert (events._MOST_PARTS, events._MOST_LEVELS) == (1_000, 8)
+    assert (stored_events._MOST_PARTS, stored_events._MOST_LEVELS) == (1_000, 8)
     assert backwards._LEAST == 1e-4
 
 

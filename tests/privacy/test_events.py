@@ -4,7 +4,7 @@ import math
 import pytest
 
 from reticent import errors
-from reticent.privacy import events
+from reticent.privacy import events, stored_events
 
 COUNTS = events.LabelCounts(noise_multiplier=12.0, threshold=52.0)
 ALL = [
@@ -29,8 +29,8 @@ ALL = [
 
 @pytest.mark.parametrize("event", ALL, ids=lambda e: type(e).__name__)
 def test_events_survive_json(event):
-    assert events.from_json(events.to_json(event)) == event
-    assert hash(event) == hash(events.from_json(events.to_json(event)))
+    assert stored_events.from_json(stored_events.to_json(event)) == event
+    assert hash(event) == hash(stored_events.from_json(stored_events.to_json(event)))
 
 
 @pytest.mark.parametrize("event", ALL, ids=lambda e: type(e).__name__)
@@ -83,11 +83,11 @@ def test_unknown_events_are_refused():
         pass
 
     with pytest.raises(errors.UnsupportedEvent, match="No ledger can store Homemade"):
-        events.to_json(Homemade())
+        stored_events.to_json(Homemade())
     with pytest.raises(errors.UnsupportedEvent, match="no event of kind 'Telepathy'"):
-        events.from_json({"kind": "Telepathy"})
+        stored_events.from_json({"kind": "Telepathy"})
     with pytest.raises(errors.UnsupportedEvent, match="fields this version lacks"):
-        events.from_json({"kind": "Gaussian", "noise_multiplier": 1.0, "colour": "red"})
+        stored_events.from_json({"kind": "Gaussian", "noise_multiplier": 1.0, "colour": "red"})
 
 
 def test_stored_events_have_a_limited_size():
@@ -98,7 +98,7 @@ def test_stored_events_have_a_limited_size():
     wide = {"kind": "Composed", "parts": [{"kind": "Public"}] * 10_000}
     for endless in (deep, wide):
         with pytest.raises(errors.UnsupportedEvent, match="more parts than reticent ever writes"):
-            events.from_json(endless)
+            stored_events.from_json(endless)
     for strange in (None, 3, "Public", [], [{"kind": "Public"}], {1: 2}):
         with pytest.raises(errors.UnsupportedEvent, match="not one that reticent wrote"):
-            events.from_json(strange)
+            stored_events.from_json(strange)

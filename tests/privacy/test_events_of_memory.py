@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from reticent import errors
-from reticent.privacy import events
+from reticent.privacy import events, stored_events
 from reticent.privacy.events import Remembered
 
 GOOD = {"noise_multiplier": 4.0, "epoch": 1}
@@ -68,7 +68,7 @@ def test_epochs_out_of_range_are_refused(change):
 )
 def test_epochs_up_to_their_limits_are_taken(change):
     event = Remembered(**{**GOOD, **change})
-    assert events.from_json(events.to_json(event)) == event
+    assert stored_events.from_json(stored_events.to_json(event)) == event
 
 
 def test_numbers_of_epochs_are_plain():

@@ -9,7 +9,7 @@ from reticent import Budget, errors
 from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
-from reticent.privacy import accounting, events, gaussian, pld, profiles, selection
+from reticent.privacy import accounting, events, gaussian, pld, profiles, replacing, selection
 from reticent.privacy.rounding import smallest_epsilon
 from reticent.privacy.statement import Spend, Statement
 from reticent.sensitive.task import Task
@@ -57,12 +57,12 @@ def test_replaced_joint_releases_are_the_worst_placement():
     exposures = selection.GaussianLaw(JOINT).exposures(2)
     for epsilon in (0.0, 1.0, 3.0):
         cases = [gaussian.delta((4 - s) / 2.0, epsilon) + (exposures[min(s, 2)] if s else 0.0) for s in range(5)]
-        found = profiles.OneReplacedJoint(JOINT).delta(epsilon)
+        found = replacing.OneReplacedJoint(JOINT).delta(epsilon)
         assert found == pytest.approx(min(1.0, max(cases)), rel=1e-12)
         assert found >= min(1.0, max(cases))
     certain = dataclasses.replace(JOINT, threshold=-50.0)
-    assert profiles.OneReplacedJoint(certain).delta(0.0) == 1.0
-    rare = profiles.OneReplacedJoint(dataclasses.replace(JOINT, threshold=40.0))
+    assert replacing.OneReplacedJoint(certain).delta(0.0) == 1.0
+    rare = replacing.OneReplacedJoint(dataclasses.replace(JOINT, threshold=40.0))
     reached = rare.epsilon(0.01)
     assert rare.delta(reached) <= 0.01 < rare.delta(0.99 * reached)
 
@@ -93,7 +93,7 @@ def test_replaced_events_are_their_twins():
     labels = events.OptimalSelection(epsilon=0.1, delta=1e-6, examples_per_person=2)
     wide = events.Gaussian(noise_multiplier=6.0, examples_per_person=5)
     event = events.compose(wide, JOINT, counts, labels, events.Exposure(chance=0.25), events.Public())
-    assert profiles.replaced(event) == events.compose(
+    assert replacing.replaced(event) == events.compose(
         events.Gaussian(noise_multiplier=3.0, examples_per_person=5),
         events.Gaussian(noise_multiplier=1.0, examples_per_person=2),
         events.Exposure(chance=selection.GaussianLaw(JOINT).exposures(2)[2]),
@@ -102,11 +102,11 @@ def test_replaced_events_are_their_twins():
         events.OptimalSelection(epsilon=0.1, delta=1e-6, examples_per_person=4),
         events.Exposure(chance=0.25),
     )
-    certain = profiles.replaced(dataclasses.replace(JOINT, threshold=-50.0))
+    certain = replacing.replaced(dataclasses.replace(JOINT, threshold=-50.0))
     assert list(profiles.leaves(certain or events.Public()))[1] == events.Exposure(chance=1 - 1e-9)
-    assert profiles.replaced(events.Public()) == events.Public()
-    assert profiles.replaced(events.DpSgd(noise_multiplier=1.0, rate=0.1, steps=1)) is None
-    assert profiles.replaced(events.NonPrivate()) is None
+    assert replacing.replaced(events.Public()) == events.Public()
+    assert replacing.replaced(events.DpSgd(noise_multiplier=1.0, rate=0.1, steps=1)) is None
+    assert replacing.replaced(events.NonPrivate()) is None
 
 
 def test_the_smallest_epsilon_of_a_curve():

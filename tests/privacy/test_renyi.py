@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from reticent import errors
-from reticent.privacy import accounting, events, planning, renyi, selection
+from reticent.privacy import accounting, events, planning, renyi, selection, stored_events
 from tests.privacy.best_run import BUDGET, RUN, SHAPES, Floats, best_of
 
 
@@ -201,7 +201,7 @@ def test_unknown_runs_are_refused():
     with pytest.raises(errors.UnsupportedEvent, match="No accountant knows Homemade"):
         accounting.epsilon(event, 1e-5)
     with pytest.raises(errors.UnsupportedEvent, match="No ledger can store Homemade"):
-        events.to_json(event)
+        stored_events.to_json(event)
     with pytest.raises(errors.InvalidValue, match="eta > -1"):
         accounting.private_selection(RUN, mean_runs=20, eta=-1.5)
     with pytest.raises(errors.InvalidValue, match="runs > 1"):

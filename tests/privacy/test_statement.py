@@ -164,7 +164,7 @@ def test_infinite_epsilon_has_one_name():
     assert rounded_up(None) == rounded_up(math.inf) == "infinity"
     statement = Statement(budget=Budget(epsilon=3.0, delta=1e-5), spends=[spent(events.NonPrivate(), private=False)])
     assert "Now         What one person has lost has no bound.\n" in statement.text()
-    assert "  3 such tasks: no bound\n" in statement.text()
+    assert "  In 3 such tasks: no bound\n" in statement.text()
     assert statement.json()["totals"]["now"]["epsilon"] is None
 
 
@@ -181,7 +181,7 @@ def test_costs_are_those_of_the_budgets_adjacency():
     assert "not checked. Epsilon 0.4688 for add-or-remove-one. Later" in text
     assert "epsilon 1.0000 alone" in text
     thrice = rounded_up(accounting.epsilon(accounting.repeat(MARCH, 3), 1e-5, adjacency=Adjacency.REPLACE_ONE))
-    assert f"1 such task: epsilon 1.0000 at delta 1e-05 3 such tasks: epsilon {thrice} at delta 1e-05" in text
+    assert f"In 1 such task: epsilon 1.0000 at delta 1e-05 In 3 such tasks: epsilon {thrice} at delta 1e-05" in text
     facts = statement.json()
     assert facts["rows"][0]["epsilon"] == facts["totals"]["now"]["epsilon"] == 1.0
     assert facts["totals"]["epsilon_by_tasks_per_person"]["3"] == float(thrice)
@@ -239,8 +239,8 @@ def test_tasks_without_a_bound_are_said_in_words():
     joint = planning.joint_gaussian(budget, 0.1)
     statement = Statement(budget=budget, spends=[spent(joint)])
     wider = rounded_up(accounting.epsilon(accounting.repeat(joint, 3), 6e-5))
-    assert "  1 such task: epsilon 1.0000 at delta 1e-05\n" in statement.text()
-    assert f"  3 such tasks: epsilon {wider} at delta 6e-05; no bound at 1e-05\n" in statement.text()
+    assert "  In 1 such task: epsilon 1.0000 at delta 1e-05\n" in statement.text()
+    assert f"  In 3 such tasks: epsilon {wider} at delta 6e-05; no bound at 1e-05\n" in statement.text()
     assert "infinity" not in statement.text()
     totals = statement.json()["totals"]
     assert totals["epsilon_by_tasks_per_person"]["3"] is None

@@ -88,7 +88,7 @@ def test_what_was_spent_stands_beside_what_it_assumes():
         "private": True,
         "warnings": [],
         "in_tasks": [
-            f"{tasks}: epsilon 0.0000 at delta 1e-05" for tasks in ("1 such task", "3 such tasks", "12 such tasks")
+            f"In {tasks}: epsilon 0.0000 at delta 1e-05" for tasks in ("1 such task", "3 such tasks", "12 such tasks")
         ],
     }
     spends = [spent(events.Gaussian(noise_multiplier=9.0))]

@@ -4,7 +4,7 @@ import json
 import math
 
 from reticent import Adjacency, Budget
-from reticent.privacy import accounting, events
+from reticent.privacy import accounting, events, stored_events
 from reticent.privacy.statement import Act, Spend, Statement
 
 BUDGET = Budget(epsilon=2.0, delta=1e-5, tasks_per_person=2)
@@ -42,7 +42,7 @@ def test_json_has_every_fact():
         "row": 2,
         "at": "2026-01-02",
         "task": "march",
-        "event": events.to_json(GAUSSIAN),
+        "event": stored_events.to_json(GAUSSIAN),
         "epsilon": math.ceil(alone * 1e4) / 1e4,
         "private": True,
         "persons": "each row, as assumed",
@@ -139,13 +139,13 @@ def test_exposures_beyond_delta_are_said():
     """A person in more tasks than the budget says: the chances of exposure add up beyond delta."""
     event = events.compose(GAUSSIAN, events.Exposure(chance=0.9e-5))
     found = Statement(budget=Budget(epsilon=2.0, delta=1e-5), spends=[spend(2, "march", event)])
-    assert "  1 such task: epsilon 0." in found.text()
+    assert "  In 1 such task: epsilon 0." in found.text()
     wider = found.if_in(3, delta=2 * 3 * 1e-5)
     shown = f"{math.ceil(wider * 1e4) / 1e4:.4f} at delta 6e-05"
-    assert f"  3 such tasks: epsilon {shown}; no bound at 1e-05\n" in found.text()
+    assert f"  In 3 such tasks: epsilon {shown}; no bound at 1e-05\n" in found.text()
     for chance, delta, finite in ((0.16, 0.2, True), (0.3, 0.4, False), (0.3, 0.5, False)):
         event = events.compose(GAUSSIAN, events.Exposure(chance=chance))
         found = Statement(budget=Budget(epsilon=2.0, delta=delta), spends=[spend(2, "march", event)])
         assert math.isfinite(found.bound_if_in(3)[0]) == finite
         assert found.bound_if_in(3)[1] == 0.5
-        assert ("  3 such tasks: no bound\n" in found.text()) != finite
+        assert ("  In 3 such tasks: no bound\n" in found.text()) != finite

@@ -47,9 +47,9 @@ Budget      epsilon 1, delta 1e-05, add-or-remove-one: what one person may lose
 Now         What one person has lost has no bound.
 Later       No budget bounds what follows, either.
 If a person were in
-  1 such task: no bound
-  3 such tasks: no bound
-  12 such tasks: no bound
+  In 1 such task: no bound
+  In 3 such tasks: no bound
+  In 12 such tasks: no bound
 
 Assumptions
   - One.
@@ -86,9 +86,9 @@ Now         Epsilon 0.0000 of 2.5 used at delta 1e-06 (replace-one). Valid only
 Later       At most epsilon 2.5 at delta 1e-06, however many tasks follow,
             under the same condition: a spend beyond it is refused.
 If a person were in
-  1 such task: epsilon 0.0000 at delta 1e-06
-  3 such tasks: epsilon 0.0000 at delta 1e-06
-  12 such tasks: epsilon 0.0000 at delta 1e-06
+  In 1 such task: epsilon 0.0000 at delta 1e-06
+  In 3 such tasks: epsilon 0.0000 at delta 1e-06
+  In 12 such tasks: epsilon 0.0000 at delta 1e-06
 
 Assumptions
   - One.
@@ -129,7 +129,7 @@ def test_bounds_that_need_another_delta_say_so(monkeypatch):
         ((2.0, 1e-4), "epsilon 2.0000 at delta 0.0001; no bound at 1e-05"),
     ):
         monkeypatch.setattr(Statement, "bound_if_in", lambda _, n, bound=bound: bound)
-        assert statement.in_tasks()[2] == f"12 such tasks: {said}"
+        assert statement.in_tasks()[2] == f"In 12 such tasks: {said}"
 
 
 def test_private_statements_say_where_noise_came_from():

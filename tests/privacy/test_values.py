@@ -7,6 +7,7 @@ import pytest
 import reticent.privacy
 from reticent.privacy import (
     adaptive,
+    conditions,
     correlation,
     events,
     expected,
@@ -15,6 +16,7 @@ from reticent.privacy import (
     pld,
     profiles,
     renyi,
+    replacing,
     statement,
 )
 from reticent.privacy.selection import binary_test, gaussian_counts, laplace, optimal, truncated_geometric
@@ -42,6 +44,7 @@ OTHERS = (
     events.Composed,
     events.Adaptive,
     adaptive.Worst,
+    conditions.Condition,
     laplace.LaplaceLaw,
     binary_test.BinaryTestLaw,
     optimal.OptimalLaw,
@@ -53,7 +56,7 @@ OTHERS = (
     profiles.PlainGaussian,
     profiles.Exposed,
     profiles.OneJointGaussian,
-    profiles.OneReplacedJoint,
+    replacing.OneReplacedJoint,
     profiles.OneLabelledTraining,
     profiles.OneSelection,
     profiles.Selections,

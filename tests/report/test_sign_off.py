@@ -117,7 +117,7 @@ def test_every_sentence_is_shown_everywhere(kind):
     assert statement.warnings() == spent["warnings"]
     assert spent["if"] in statement.claim or not statement.private
     if kind == "released labels":
-        assert "12 such tasks: epsilon 3.4393 at delta 0.00024; no bound at 1e-05" in sentences
+        assert "In 12 such tasks: epsilon 3.4393 at delta 0.00024; no bound at 1e-05" in sentences
     assert bool(statement.warnings()) == (kind in ("seeded", "not covered", "large"))
 
 
@@ -154,7 +154,7 @@ def test_what_is_not_private_or_not_covered_is_said():
     assert rows(text)[0][3] == "infinity"
     assert " used at delta " not in text  # seeded noise bounds nothing
     assert "What one person has lost has no bound." in text
-    assert "12 such tasks: no bound" in text
+    assert "In 12 such tasks: no bound" in text
     tuned = page_of(replace(seeded, spends=(spend(2, "march"),)))
     assert f"if {seeded.condition}." in tuned
     assert f"NOT COVERED: {UNCOVERED}: by hand" in tuned

@@ -19,7 +19,7 @@ from reticent.gate.noise import NoiseSource
 from reticent.gate.remembered import Entry, RememberedRows
 from reticent.gate.step import Steps
 from reticent.labels import LabelSpace
-from reticent.privacy import accounting, events, renyi
+from reticent.privacy import accounting, events, renyi, stored_events
 from reticent.privacy.events import Event
 from reticent.released import tensors
 from reticent.released.release import Array, Release
@@ -117,7 +117,8 @@ class Gate:
         parts = drawn_by(event)
         self._refuse_other_epoch(event, task)
         mine = [permit.event for permit in self._permits if permit.task == task]
-        events.from_json(events.to_json(events.compose(*mine, event)))  # a release that could not be read back
+        whole = events.compose(*mine, event)
+        stored_events.from_json(stored_events.to_json(whole))  # a release that could not be read back
         private = private and self.private and events.NonPrivate() not in leaves(event)
         _get_ready(event)
         whose = self._admitted.get(task, Persons.ASSUMED)

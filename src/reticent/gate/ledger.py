@@ -17,7 +17,7 @@ from reticent import errors, names
 from reticent.budget import Budget, Persons
 from reticent.numerics import databases
 from reticent.numerics.files import draft_of, sync_folder
-from reticent.privacy import accounting, events
+from reticent.privacy import accounting, stored_events
 from reticent.privacy.events import Event
 from reticent.privacy.statement import Spend
 from reticent.released.account import Account
@@ -37,6 +37,7 @@ class Ledger(LedgerFile):
       - It tells the day of a spend, and not how long a task took.           test_the_ledger_tells_no_durations
 
     Example:
+        >>> from reticent.privacy import events
         >>> ledger = Ledger.create(None, Budget(epsilon=1.0, delta=1e-5))
         >>> ledger.spend(events.Gaussian(noise_multiplier=4.0), task="march", private=True)
         2
@@ -101,7 +102,7 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         task = names.public_name(task)
         mark = secrets.token_hex(16)  # two copies of a ledger never have the same hash again
         facts = {"task": task, "private": bool(private), "persons": persons.value, "mark": mark}
-        body = {**facts, "event": events.to_json(event)}
+        body = {**facts, "event": stored_events.to_json(event)}
         with self._exclusive():
             self._refuse_other_epoch(event)
             self._refuse_unaffordable(event, task)

@@ -3,11 +3,8 @@
 Everything here is public. An event says which mechanism ran and with which noise, never on what data.
 """
 
-import dataclasses
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from reticent import errors
 from reticent.privacy import correlation as matrices
@@ -20,7 +17,6 @@ _LARGEST_ETA = 100.0
 _SMALLEST_NOISE, _LARGEST_NOISE, _LARGEST_NOISE_OF_STEPS = 1e-100, 1e100, 1e6
 LARGEST_SQUARES = 1e150  # of m/sigma, added up: one Gaussian for all of them has less noise than an event may have
 _LARGEST_THRESHOLD, _MOST_STEPS, _MOST_EPOCHS, _MOST_DEVIATIONS = 1e15, 1_000_000, 1_000_000, 1e6
-_MOST_PARTS, _MOST_LEVELS = 1_000, 8  # of an event that is read from a file
 
 
 def _set_noise(event: "Event", largest: float = _LARGEST_NOISE) -> None:
@@ -345,72 +341,3 @@ def refuse_zero_delta(delta: float) -> None:
             "Expected delta > 0 to release labels: without a public superset of the labels, no mechanism "
             "with delta = 0 can ever output one. Raise delta, or name the labels in public."
         )
-
-
-_KINDS: tuple[type[Event], ...] = (
-    Public,
-    NonPrivate,
-    Gaussian,
-    Exposure,
-    JointGaussian,
-    TruncatedGeometric,
-    OptimalSelection,
-    LaplaceThreshold,
-    BinaryTest,
-    DpSgd,
-    LabelCounts,
-    LabelledTraining,
-    PrivateSelection,
-    Remembered,
-    Composed,
-)
-
-
-def to_json(event: Event) -> dict[str, Any]:
-    """Returns the event as plain JSON values.
-
-    >>> to_json(Gaussian(noise_multiplier=2.0))
-    {'kind': 'Gaussian', 'noise_multiplier': 2.0, 'examples_per_person': 1}
-    """
-    if type(event) not in _KINDS:
-        raise errors.UnsupportedEvent(f"No ledger can store {type(event).__name__}. Use an event of reticent.")
-    values = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
-    return {"kind": type(event).__name__, **{name: _plain(value) for name, value in values.items()}}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Event):
-        return to_json(value)
-    return [to_json(part) for part in value] if isinstance(value, tuple) else value
-
-
-def from_json(value: object) -> Event:
-    """Returns the event that `to_json` wrote; refuses what it does not know.
-
-    >>> from_json({"kind": "Public"})
-    Public()
-    """
-    left = iter(range(_MOST_PARTS))
-    return _event(value, _MOST_LEVELS, left)
-
-
-def _event(value: object, levels: int, left: Iterator[int]) -> Event:
-    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
-        raise errors.UnsupportedEvent("A stored event is not one that reticent wrote.")
-    if not levels or next(left, None) is None:
-        raise errors.UnsupportedEvent("A stored event has more parts than reticent ever writes.")
-    kind = value.get("kind")
-    fields = {name: _read(field, levels - 1, left) for name, field in value.items() if name != "kind"}
-    for known in _KINDS:
-        if known.__name__ == kind:
-            try:
-                return known(**fields)
-            except TypeError as error:
-                raise errors.UnsupportedEvent(f"A stored {kind} event has fields this version lacks.") from error
-    raise errors.UnsupportedEvent(f"This version knows no event of kind {str(kind)[:40]!r}. Update reticent.")
-
-
-def _read(field: Any, levels: int, left: Iterator[int]) -> Any:
-    if isinstance(field, Mapping):
-        return _event(field, levels, left)
-    return tuple(_event(part, levels, left) for part in field) if isinstance(field, list) else field

@@ -10,7 +10,7 @@ from typing import Any
 from reticent import names
 from reticent.budget import Adjacency, Budget, Persons
 from reticent.memory import STOLEN, Epoch
-from reticent.privacy import accounting, events
+from reticent.privacy import accounting, events, stored_events
 from reticent.privacy.conditions import ENFORCED, Condition, conditions
 from reticent.privacy.events import Event
 from reticent.privacy.rounding import exact, rounded_up
@@ -183,14 +183,17 @@ class Statement:
         if not self.private:
             return "No budget bounds what follows, either."
         most = f"epsilon {exact(self.budget.epsilon)} at delta {exact(self.budget.delta)}"
-        return f"At most {most}, however many tasks follow, under the same condition: a spend beyond it is refused."
+        reserved = self.budget.score_epsilon
+        scores = "" if reserved is None else f" Private scores of at most epsilon {exact(reserved)} are reserved."
+        follow = "however many tasks follow, under the same condition: a spend beyond it is refused."
+        return f"At most {most}, {follow}{scores}"
 
     def in_tasks(self) -> list[str]:
         """Returns what a person would lose who were in more tasks like those spent so far."""
         return [self._in_tasks(n) for n in ORDERS_SHOWN]
 
     def _in_tasks(self, n: int) -> str:
-        such, at = f"{_counted(n, 'such task')}:", self.budget.delta
+        such, at = f"In {_counted(n, 'such task')}:", self.budget.delta
         epsilon, delta = self.bound_if_in(n) if self.private else (math.inf, at)
         if math.isinf(epsilon):
             return f"{such} no bound"
@@ -286,7 +289,7 @@ class Statement:
                     "row": spend.row,
                     "at": spend.at,
                     "task": spend.task,
-                    "event": events.to_json(spend.event),
+                    "event": stored_events.to_json(spend.event),
                     "epsilon": _number(self.price(spend)),
                     "private": spend.private,
                     "persons": spend.persons.value,

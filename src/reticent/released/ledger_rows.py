@@ -6,7 +6,7 @@ from typing import Any
 from reticent import errors
 from reticent.budget import Budget, Persons
 from reticent.numerics.reading import json_of
-from reticent.privacy import events
+from reticent.privacy import stored_events
 from reticent.released import settings
 
 _LONGEST_TEXT = 100_000  # characters; the first format had no limit
@@ -66,7 +66,7 @@ def read(kind: str, text: str) -> dict[str, Any]:
         if not isinstance(body, dict) or not all(check(body.get(name)) for name, check in _FIELDS[kind].items()):
             raise ValueError(_REFUSAL)
         if kind == "spend":
-            body["event"] = events.from_json(body["event"])
+            body["event"] = stored_events.from_json(body["event"])
             body["persons"] = Persons(body.get("persons") or Persons.ASSUMED)  # older rows say nothing
         elif kind == "open":
             Budget.from_json(body)

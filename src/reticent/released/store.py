@@ -14,7 +14,7 @@ from reticent import errors
 from reticent.labels import Label, LabelSpace, labels_from_json, labels_to_json
 from reticent.numerics.files import is_draft, names_in, remove, remove_drafts, write_whole
 from reticent.numerics.reading import MEGABYTE, json_of, read_inside
-from reticent.privacy import events
+from reticent.privacy import events, stored_events
 from reticent.released import settings, tensors
 from reticent.released.release import Release
 
@@ -24,7 +24,7 @@ FORMAT = 4
 UPGRADED = 3  # the previous format: it can predict, and must be upgraded to learn
 _LARGEST_MANIFEST, _LARGEST_LABELS, _LARGEST_RELEASE = 64 * MEGABYTE, 512 * MEGABYTE, 4096 * MEGABYTE
 _LEDGER = "ledger"
-_PUBLIC = events.to_json(events.Public())
+_PUBLIC = stored_events.to_json(events.Public())
 
 
 def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
@@ -102,7 +102,7 @@ def packed(release: Release, identity: str) -> bytes:
     """Returns the content of a release's file; its arrays are in another order each time."""
     about = {
         "task": release.task,
-        "event": json.dumps(events.to_json(release.event)),
+        "event": json.dumps(stored_events.to_json(release.event)),
         "private": json.dumps(release.private),
         _LEDGER: identity,
     }
@@ -147,7 +147,7 @@ def unpacked(blob: bytes, file: Path, identity: str | None) -> Release:
         if _LEDGER in about and about[_LEDGER] != identity:  # format 3 did not say
             raise errors.InvalidValue(f"{file} belongs to another ledger. Restore it from a backup.")
         parameters = tensors.arrays_of(blob)
-        event = events.from_json(json_of(about["event"]))
+        event = stored_events.from_json(json_of(about["event"]))
         labels = labels_from_json(json_of(parameters.pop(tensors.NAMES).tobytes()))
         return Release(
             task=about["task"],

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reticent import errors
-from reticent.privacy import event_words, events
+from reticent.privacy import event_words, stored_events
 from reticent.privacy.rounding import rounded_up
 from reticent.report import page
 
@@ -16,7 +16,7 @@ def in_words(event: object) -> str:
     ('sums, noise 4.2500', 'an event that this version does not know')
     """
     try:
-        return event_words.in_words(events.from_json(event))
+        return event_words.in_words(stored_events.from_json(event))
     except errors.ReticentError:
         return "an event that this version does not know"
 

@@ -15,7 +15,7 @@ from reticent.gate.mechanisms import NoisySums
 from reticent.gate.noise import NoiseSource
 from reticent.gate.sparse_joint import SparseJoint, SparseJointSums
 from reticent.labels import Label, in_public_order
-from reticent.privacy import accounting, confidence, events, selection
+from reticent.privacy import accounting, confidence, events, selection, stored_events
 
 ALPHA = 1e-6
 
@@ -63,7 +63,7 @@ def check_mechanism(mechanism: LabelMechanism, *, trials: int = 20_000, rng: Noi
 def _check_event(event: events.Event) -> None:
     settings = getattr(type(event), "__dataclass_params__", None)
     _require(settings is not None and settings.frozen, "The event must be a frozen dataclass.")
-    _require(events.from_json(events.to_json(event)) == event, "The event does not survive the ledger.")
+    _require(stored_events.from_json(stored_events.to_json(event)) == event, "The event does not survive the ledger.")
     _require(0 <= accounting.delta(event, 1.0) <= 1, "The event has no cost.")
 
 

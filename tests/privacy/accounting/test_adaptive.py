@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from scipy.special import ndtr
 
 from reticent import Adjacency, Budget, errors
 from reticent.gate.ledger import Ledger
-from reticent.privacy import accounting, adaptive, events, gaussian, profiles, sampled
+from reticent.privacy import accounting, adaptive, events, gaussian, profiles, sampled, stored_events
 from reticent.privacy.accounting.stream import refuse_next
+from reticent.privacy.events import Event
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5, tasks_per_person=2)
 TRAINING = accounting.training_beside(events.Public(), BUDGET, rate=0.01, steps=4)
@@ -20,7 +22,7 @@ SCORE = accounting.score(BUDGET, 0.67)
 # --- an oracle: two mechanisms, the second chosen by the loss of the first, integrated on a fine grid of outcomes
 
 
-def curve(kind, epsilons, direction):
+def curve(kind: Any, epsilons: Any, direction: str) -> Any:
     """Returns the exact delta of one mechanism at any epsilon, negative ones too, in one direction."""
     if isinstance(kind, events.Exposure):  # the person's world has an outcome that the other one lacks
         without = np.maximum(0.0, 1 - np.exp(epsilons)), np.maximum(0.0, 1 - np.exp(epsilons) * (1 - kind.chance))
@@ -31,7 +33,7 @@ def curve(kind, epsilons, direction):
     return ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons) * ndtr(-mu / 2 - epsilons / mu)
 
 
-def losses(kind, direction):
+def losses(kind: Any, direction: str) -> tuple[Any, Any]:
     """Returns outcomes' losses and chances of one mechanism; the rest of the mass has infinite loss."""
     if isinstance(kind, events.Exposure):
         if direction == "remove":
@@ -46,14 +48,14 @@ def losses(kind, direction):
     return (ratio if direction == "remove" else -ratio), mass / mass.sum()
 
 
-def worst_strategy(first, seconds, epsilon):
+def worst_strategy(first: Event, seconds: list[Event], epsilon: float) -> float:
     """Returns delta of a first mechanism and then the worst of the others, given the loss so far."""
     found = []
     for direction in ("remove", "add"):
         loss, mass = losses(first, direction)
         then = [curve(kind, epsilon - loss, direction) for kind in seconds] + [np.maximum(0, -np.expm1(epsilon - loss))]
         found.append(float(np.max(then, axis=0) @ mass) + max(0.0, 1 - mass.sum()))
-    return max(found)
+    return float(max(found))
 
 
 STEP = events.DpSgd(noise_multiplier=0.6, rate=0.01, steps=1)
@@ -72,7 +74,7 @@ def test_coins_of_two_kinds_against_all_strategies():
     """Randomised responses have losses +-e and infinity: every tree of choices is tried."""
     kinds = [events.OptimalSelection(epsilon=0.3, delta=1e-4), events.OptimalSelection(epsilon=0.8, delta=1e-6)]
 
-    def value(left, loss):
+    def value(left: int, loss: float) -> float:
         if not left:
             return max(0.0, 1 - math.exp(1.0 - loss))
         return max(
@@ -130,13 +132,13 @@ def test_what_has_no_bound_and_what_renyi_bounds():
         accounting.epsilon(events.compose(*pair), 1e-5) for pair in ((TRAINING, chosen), (chosen, chosen))
     )
     with pytest.raises(errors.UnsupportedEvent):
-        events.to_json(events.Adaptive((TRAINING,), 2))
+        stored_events.to_json(events.Adaptive((TRAINING,), 2))
 
 
 # --- what the ledger lets through
 
 
-def accepted(budget, before, kinds, task="b"):
+def accepted(budget: Budget, before: list[tuple[str, Event]], kinds: list[Event], task: str = "b") -> list[Event]:
     """Returns the kinds that may follow."""
     found = []
     for kind in kinds:

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import norm
 
 from reticent import Adjacency, Budget, errors
-from reticent.privacy import accounting, epoch_costs, events, gaussian, profiles
+from reticent.privacy import accounting, epoch_costs, events, gaussian, replacing
 from reticent.privacy.correlation import Correlation
 from reticent.privacy.events import Remembered
 from reticent.privacy.statement import Spend, Statement
@@ -126,7 +126,7 @@ def test_what_gathered_labels_have_no_proof_for_has_no_bound():
     assert accounting.delta(events.compose(PUBLIC, dataclasses.replace(PUBLIC, noise_multiplier=9.0)), 50.0) == 1
     apart = events.compose(GATHERED, next_epoch(GATHERED))  # each looks at one example
     assert accounting.delta(apart, 5.0) < 1e-5
-    assert profiles.replaced(GATHERED) is None
+    assert replacing.replaced(GATHERED) is None
     bound = (1 + math.exp(1.0)) * accounting.delta(GATHERED, 1.0)  # one removal, then one addition
     assert accounting.delta(GATHERED, 2.0, adjacency=Adjacency.REPLACE_ONE) == pytest.approx(bound)
 
@@ -199,4 +199,4 @@ def test_statements_tell_what_an_epoch_has_come_to():
     assert statement.epsilon < statement.price(spends[0]) == pytest.approx(1.0)
     assert statement.if_in(3) > statement.if_in(1) == pytest.approx(1.0)
     gathered = [dataclasses.replace(spend, event=GATHERED) for spend in spends]
-    assert "n = 3     no bound" in Statement(budget=BUDGET, spends=gathered).text()
+    assert "In 3 such tasks: no bound" in Statement(budget=BUDGET, spends=gathered).text()

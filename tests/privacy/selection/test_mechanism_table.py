@@ -17,9 +17,8 @@ EVENT = '''
 class MadeUp(LabelSelection):
     """A mechanism of this test."""
 
-
-_KINDS += (MadeUp,)
 '''
+STORED = "\n_KINDS += (events.MadeUp,)\n"
 LAW = '''
 from reticent.privacy.selection.optimal import OptimalLaw
 
@@ -34,14 +33,14 @@ TABLE += (Row("made-up", events.MadeUp, MadeUpLaw),)
 SCRIPT = """
 import json, sys
 from reticent import Budget, ReleasedLabels, cli, policies
-from reticent.privacy import accounting, events, selection
+from reticent.privacy import accounting, events, selection, stored_events
 
 event, policy = events.MadeUp(epsilon=1.0, delta=1e-5), ReleasedLabels(selection=events.MadeUp)
 print(json.dumps({
     "law": type(selection.law(event)).__name__,
     "cost": accounting.delta(event, 1.0),
     "spent": type(policy.selection_and_sums(Budget(epsilon=1.0, delta=1e-5))[0]).__name__,
-    "event": events.from_json(events.to_json(event)) == event,
+    "event": stored_events.from_json(stored_events.to_json(event)) == event,
     "policy": policies.from_json(policies.to_json(policy, Budget(epsilon=1.0, delta=1e-5)), (), {}) == policy,
 }))
 sys.argv = ["reticent", "plan", "--epsilon", "1", "--delta", "1e-5", "--mechanism", "made-up", "--json"]
@@ -55,10 +54,15 @@ def test_unknown_selection_is_refused():
 
 
 def test_a_new_mechanism_is_an_event_a_law_and_a_row(tmp_path):
-    """Adds one to a copy of the sources, in three files; accounting, policies and the command line know it."""
+    """Adds one to a copy of the sources, in four files; accounting, policies and the command line know it."""
     source = Path(reticent.__file__).parent
     copy = shutil.copytree(source, tmp_path / "reticent", ignore=shutil.ignore_patterns("__pycache__"))
-    for name, lines in (("events", EVENT), ("selection/made_up", LAW), ("selection/mechanism_table", ROW)):
+    for name, lines in (
+        ("events", EVENT),
+        ("stored_events", STORED),
+        ("selection/made_up", LAW),
+        ("selection/mechanism_table", ROW),
+    ):
         with (copy / "privacy" / f"{name}.py").open("a", encoding="utf-8") as file:
             file.write(lines)
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}

@@ -81,7 +81,8 @@ def replay_sums(
     names = [f"label {i}" for i in range(8 if forgets else 200)]
     # few others, so that whatever is divided by their number shows; many where a label must be released again
     others = np.repeat(names, size) if forgets else np.array(names[:size])
-    features = np.random.default_rng().normal(size=(len(others) + m, width)).astype(np.float32)
+    # close together, so that whatever the person moves in them shows
+    features = np.random.default_rng().normal(1.0, 0.1, (len(others) + m, width)).astype(np.float32)
     features[-m:] = 0
     features[-m:, 0] = stream_games.LENGTH
     labels = [*others.tolist(), *[names[0]] * m]

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeGuard
 
 from reticent import errors
 from reticent.budget import Adjacency, Budget
-from reticent.privacy import epoch_costs, events, pld, profiles
+from reticent.privacy import epoch_costs, events, pld, profiles, replacing
 from reticent.privacy.accounting.gaussians import all_gaussian, score
 from reticent.privacy.events import Event
 from reticent.privacy.rounding import smallest_epsilon
@@ -128,8 +128,8 @@ def delta_at(event: Event, epsilon: float, adjacency: Adjacency, resolution: flo
         return profiles.of(event, resolution).delta(epsilon)
     leaves = list(profiles.leaves(event))
     if _is_one_joint(leaves):
-        return profiles.OneReplacedJoint(leaves[0]).delta(epsilon)
-    replaced = profiles.replaced(event)
+        return replacing.OneReplacedJoint(leaves[0]).delta(epsilon)
+    replaced = replacing.replaced(event)
     bound = 1.0 if replaced is None else profiles.of(replaced, resolution).delta(epsilon)
     if replaced is not None and all_gaussian(event):
         return bound

@@ -9,8 +9,8 @@ from scipy.special import ndtri
 from reticent import errors
 from reticent.budget import Adjacency, Budget
 from reticent.privacy import correlation, events
-from reticent.privacy.accounting.calibration import gaussian_sigma
 from reticent.privacy.accounting.costs import split, within
+from reticent.privacy.accounting.gaussians import gaussian_sigma
 from reticent.privacy.events import Event, Remembered
 
 # Part of delta that is kept for labels that one example makes known; it costs 0.3 % of noise.
