@@ -1,8 +1,9 @@
 """Learning, predicting and encoding, beside the least that each needs."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -187,20 +188,35 @@ def _predicting() -> list[Contest]:
 
 
 def _encoding() -> list[Contest]:
-    def play(rounds: int) -> Costs:
+    def play(texts: Callable[[], list[str]], rounds: int) -> Costs:
         import torch
-        from encoding import descriptions, sorted_batches
+        from encoding import by_onnxruntime, by_torch
 
         from reticent.encoders import minilm
 
         torch.set_num_threads(1)
-        texts = descriptions(500)
-        usual, fast = minilm(), minilm(backend="onnxruntime")
+        given, usual, trained = texts(), minilm(), minilm(backend="torch")
         peers: Peers = {
-            "minilm()": (lambda: usual(texts), len(texts)),
-            PLAIN: (sorted_batches(texts), len(texts)),
-            'minilm(backend="onnxruntime")': (lambda: fast(texts), len(texts)),
+            "minilm()": (lambda: usual(given), len(given)),
+            PLAIN: (by_torch(given), len(given)),
+            "onnxruntime, sorted batches": (by_onnxruntime(given), len(given)),
+            'minilm(backend="torch")': (lambda: trained(given), len(given)),
         }
         return in_turn(peers, rounds)
 
-    return [Contest(name="encoding/minilm", title="MiniLM, 500 descriptions, per text", play=play, rounds=3)]
+    from encoding import descriptions, long_texts
+
+    return [
+        Contest(
+            name="encoding/minilm",
+            title="MiniLM, 500 descriptions, per text",
+            play=partial(play, lambda: descriptions(500)),
+            rounds=3,
+        ),
+        Contest(
+            name="encoding/long",
+            title="MiniLM, 100 texts of 20 to 200 words, per text",
+            play=partial(play, lambda: long_texts(100)),
+            rounds=3,
+        ),
+    ]

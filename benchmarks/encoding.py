@@ -3,7 +3,9 @@
     python benchmarks/encoding.py                # two Markdown tables; five minutes of processor time
     python benchmarks/encoding.py one-thread     # the first alone; or: several
 
-Texts are public: descriptions of diagnoses (ICD-10-CM). All peers have the same weights and tokenizer, and take turns.
+Texts are public: descriptions of diagnoses (ICD-10-CM), and texts of 20 to 200 words that are made of them. All peers
+have the same weights and tokenizer, and take turns. Plain batches are sorted by length and filled up to the longest of
+each: bits of their features depend on other rows.
 The first table is processor time on one thread, over that of plain batches: medians of the rounds' ratios. The second
 is about threads and processes, first as the machine is, then beside one more busy process. Seconds are what threads
 are for, but on a machine that others use they say who else was there, so the load is printed, and processor seconds
@@ -29,8 +31,6 @@ from typing import Any, Literal
 import numpy as np
 
 from reticent.encoders import minilm
-from reticent.encoders.devices import computes_in_bf16
-from reticent.encoders.text import load_model
 from reticent.numerics.threads import wait_passively
 
 TEXTS, FEW, ROUNDS = 1000, 200, 3
@@ -45,26 +45,55 @@ def descriptions(n: int) -> list[str]:
     return [icd.get_description(code) for code in np.random.default_rng(0).choice(codes, size=n, replace=False)]
 
 
-def sorted_batches(texts: Sequence[str], rows: int = 32) -> Callable[[], Any]:
-    """Plain batching: sorted by length, padded to the longest of each batch, so that bits depend on other rows."""
-    import torch
-    import transformers
+def long_texts(n: int) -> list[str]:
+    """Returns public texts of 20 to 200 words, some of which are cut at 256 tokens."""
+    draw = np.random.default_rng(1)
+    words = " ".join(descriptions(40 * n)).split()
+    starts, sizes = draw.integers(0, len(words) - 200, size=n), draw.integers(20, 201, size=n)
+    return [" ".join(words[start : start + size]) for start, size in zip(starts, sizes, strict=True)]
 
-    folder = str(minilm().load().module.config._name_or_path)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    model = load_model(folder, local=True)
+
+def by_torch(texts: Sequence[str]) -> Callable[[], Any]:
+    """Plain batches in torch."""
+    import torch
+
+    model = minilm(backend="torch").load().module
+
+    def embed(ids: Any, mask: Any) -> Any:
+        with torch.inference_mode():
+            found = model(input_ids=torch.from_numpy(ids), attention_mask=torch.from_numpy(mask)).last_hidden_state
+            shown = torch.from_numpy(mask).unsqueeze(-1).float()
+            return ((found * shown).sum(1) / shown.sum(1)).numpy()
+
+    return sorted_batches(texts, embed)
+
+
+def by_onnxruntime(texts: Sequence[str]) -> Callable[[], Any]:
+    """Plain batches in onnxruntime, of our graph."""
+    forward = minilm().load().forward
+    return sorted_batches(texts, lambda ids, mask: forward((ids, mask)))
+
+
+def sorted_batches(texts: Sequence[str], embed: Callable[[Any, Any], Any], rows: int = 32) -> Callable[[], Any]:
+    """Plain batching: sorted by length, padded to the longest of each batch, so that bits depend on other rows."""
+    from tokenizers import Tokenizer
+
+    from reticent.encoders.all_minilm import file
+
+    tokenizer = Tokenizer.from_file(str(file("tokenizer.json")))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(256)
 
     def encode() -> Any:
-        ids = tokenizer(list(texts), truncation=True, max_length=256)["input_ids"]
-        order = np.argsort([-len(one) for one in ids])
+        found = [one.ids for one in tokenizer.encode_batch(list(texts))]
+        order = np.argsort([-len(one) for one in found])
         features = np.empty((len(texts), 384), np.float32)
-        with torch.inference_mode():
-            for start in range(0, len(order), rows):
-                part = order[start : start + rows]
-                padded = tokenizer.pad({"input_ids": [ids[i] for i in part]}, return_tensors="pt")
-                hidden = model(**padded).last_hidden_state
-                mask = padded["attention_mask"].unsqueeze(-1).float()
-                features[part] = ((hidden * mask).sum(1) / mask.sum(1)).numpy()
+        for start in range(0, len(order), rows):
+            part = order[start : start + rows]
+            ids, mask = np.zeros((2, len(part), len(found[part[0]])), np.int64)
+            for row, i in enumerate(part):
+                ids[row, : len(found[i])], mask[row, : len(found[i])] = found[i], 1
+            features[part] = embed(ids, mask)
         return features
 
     return encode
@@ -84,18 +113,15 @@ def played(peers: Peers, clock: Callable[[], float]) -> dict[str, float]:
     return {name: statistics.median(a / b for a, b in zip(some, first, strict=True)) for name, some in times.items()}
 
 
-def one_thread() -> dict[str, float]:
-    """Processor time of the same texts, over plain sorted batching."""
-    texts = descriptions(TEXTS)
-    usual, fast, half = minilm(), minilm(backend="onnxruntime"), minilm(bf16=True)
+def one_thread(texts: Sequence[str]) -> dict[str, float]:
+    """Processor time of the same texts, over plain batches in torch."""
+    usual, trained = minilm(), minilm(backend="torch")
     return played(
         {
-            "plain sorted batches of 32": sorted_batches(texts),
+            "plain sorted batches, torch": by_torch(texts),
+            "plain sorted batches, onnxruntime": by_onnxruntime(texts),
             "minilm()": lambda: usual(texts),
-            'minilm(backend="onnxruntime")': lambda: fast(texts),
-            f"minilm(bf16=True), {'with' if computes_in_bf16('cpu') else 'without'} instructions for it": (
-                lambda: half(texts)
-            ),
+            'minilm(backend="torch")': lambda: trained(texts),
         },
         time.process_time,
     )
@@ -118,7 +144,7 @@ class Way:
     spins: bool = False
 
     def __str__(self) -> str:
-        name = {"plain": "plain batches", "torch": "minilm()", "onnxruntime": "minilm, onnxruntime"}[self.peer]
+        name = {"plain": "plain batches", "torch": 'minilm(backend="torch")', "onnxruntime": "minilm()"}[self.peer]
         threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
         processes = f"{self.processes} processes of " * (self.processes > 1)
         return f"{name}, {processes}{threads}{' that spin' * self.spins}"
@@ -130,9 +156,8 @@ def ways(cores: int) -> list[Way]:
         Way(peer="plain", threads=1),
         Way(peer="plain", threads=cores, spins=True),
         Way(peer="plain", threads=cores),
-        Way(peer="torch", threads=1),
         Way(peer="torch", threads=cores),
-        Way(peer="torch", threads=1, processes=cores),
+        Way(peer="onnxruntime", threads=1),
         Way(peer="onnxruntime", threads=cores),
         Way(peer="onnxruntime", threads=1, processes=cores),
     ]
@@ -182,8 +207,8 @@ def worker(peer: str, spins: bool, processes: int, share: int) -> None:
     else:
         wait_passively()
     texts = descriptions(FEW)[share::processes]
-    encoder = minilm(backend="onnxruntime") if peer == "onnxruntime" else minilm()
-    run = sorted_batches(texts) if peer == "plain" else lambda: encoder(texts)
+    encoder = minilm(backend="torch" if peer == "plain" else peer)
+    run = by_torch(texts) if peer == "plain" else lambda: encoder(texts)
     run()
     print(0, flush=True)
     for _ in sys.stdin:
@@ -235,9 +260,10 @@ def main(words: Sequence[str]) -> None:
     if words not in ([], ["one-thread"], ["several"]):
         raise SystemExit("Expected nothing, one-thread or several.")
     if words != ["several"]:
-        print("| one thread, processor time | over plain |\n|---|---|")
-        for name, ratio in one_thread().items():
-            print(f"| {name} | {ratio:.2f} |", flush=True)
+        print("| one thread, processor time over plain | short texts | long texts |\n|---|---|---|")
+        short, long = one_thread(descriptions(TEXTS)), one_thread(long_texts(FEW))
+        for name, ratio in short.items():
+            print(f"| {name} | {ratio:.2f} | {long[name]:.2f} |", flush=True)
         print()
     if words != ["one-thread"]:
         several(os.cpu_count() or 1)

@@ -1,4 +1,4 @@
-"""Start-up: importing the package and asking for help, beside importing scikit-learn."""
+"""Start-up: importing the package, asking for help, encoding a first text, beside importing what others need."""
 
 import subprocess
 import sys
@@ -25,19 +25,22 @@ only to learn, calibrate or predict is imported when it is first used.
 
 
 def _contests() -> list[Contest]:
-    imported = "import reticent"
     helped = "from reticent.cli import main; main()"
+    classifier = "import reticent as rt; rt.ContinualClassifier"
+    text = "from reticent.encoders import minilm; minilm()(['a text'])"
     return [
-        _contest("import", "import reticent", [imported], at_most=0.4),
-        _contest("help", "reticent --help", [helped, "--help"], at_most=0.5),
+        _contest("import", "import reticent", ["import reticent"], SKLEARN, at_most=0.4),
+        _contest("help", "reticent --help", [helped, "--help"], SKLEARN, at_most=0.5),
+        _contest("classifier", "rt.ContinualClassifier", [classifier], "import sklearn.base", at_most=1.1),
+        _contest("text", "the first text through minilm()", [text], "import torch, transformers", at_most=1.0),
     ]
 
 
-def _contest(name: str, words: str, code: list[str], at_most: float) -> Contest:
+def _contest(name: str, words: str, code: list[str], beside: str, at_most: float) -> Contest:
     def play(rounds: int) -> Costs:
         peers: Peers = {
             words: (_process(code), 1),
-            SKLEARN: (_process(["import sklearn"]), 1),
+            beside: (_process([beside]), 1),
             "import numpy": (_process(["import numpy"]), 1),
         }
         return in_turn(peers, rounds)

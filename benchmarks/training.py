@@ -202,10 +202,10 @@ def film_contest(batch: int) -> Peers:
         ]
 
     def peer(make: Callable[[Any], Step], most: int = 16) -> tuple[Callable[[], None], float]:
-        module = _classifier(minilm().load(), 15)
+        module = _classifier(minilm(backend="torch").load(), 15)
         return partial(make(module), micro_batches(module, most)), batch
 
-    gradients = AdapterGradients(minilm().backend, film, items, labels, 15)
+    gradients = AdapterGradients(minilm(backend="torch").backend, film, items, labels, 15)
     return {
         "reticent": (ours(gradients, batch, 1.0, 1, Engine()), batch),
         "plain training, not private": peer(plain),
@@ -219,7 +219,7 @@ def film_contest(batch: int) -> Peers:
 def bf16_contest() -> Peers:
     """Seconds per example of a few texts with FiLM: slow where the processor has no bfloat16."""
     items, labels = _texts(8)
-    backend = minilm().backend
+    backend = minilm(backend="torch").backend
     gradients = {bf16: AdapterGradients(backend, film, items, labels, 15, Engine(bf16=bf16)) for bf16 in (False, True)}
     return {
         "float32 (default)": (ours(gradients[False], 8, 1.0, 1, Engine()), 8),
@@ -242,7 +242,7 @@ def peak(size: int, through_encoder: bool) -> float:
     gradients: Gradients
     if through_encoder:
         items, labels = _texts(most)
-        gradients = AdapterGradients(minilm().backend, film, items, labels, 15)
+        gradients = AdapterGradients(minilm(backend="torch").backend, film, items, labels, 15)
     else:
         labels = np.random.default_rng(1).integers(0, 150, size=most)
         gradients = HeadGradients(_features(most), labels, 150)
@@ -322,7 +322,7 @@ def _texts(n: int) -> tuple[list[Item | None], np.ndarray]:
     draw = np.random.default_rng(3)
     lengths = np.clip(np.rint(draw.normal(8.5, 3.3, size=n)), 1, 22).astype(int)
     texts = [" ".join(draw.choice(WORDS, size=length)) for length in lengths]
-    return minilm().prepare(texts), draw.integers(0, 15, size=n)
+    return minilm(backend="torch").prepare(texts), draw.integers(0, 15, size=n)
 
 
 def _classifier(backend: Backend, classes: int) -> Any:

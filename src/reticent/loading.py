@@ -12,6 +12,9 @@ from reticent.released.model import Encode
 if TYPE_CHECKING:  # learning imports it; predicting does not
     from reticent.sensitive.learners.learner import Learner
 
+# The features of reticent 0.1 were torch's: the same up to their last bits, and not the same encoder.
+_BEFORE = " A model that was made before reticent 0.2 has that of torch: load(path, encoder=minilm(backend='torch'))."
+
 
 def load(
     path: str | os.PathLike[str],
@@ -41,7 +44,10 @@ def load(
     if stored is not None:
         encoder = schema.stored_encoder(stored) if encoder is None else encoder
         if stored["digest"] not in (None, getattr(encoder, "digest", None)):
-            raise errors.InvalidValue(f"Expected the encoder {stored['name']!r} with the weights it had.")
+            raise errors.InvalidValue(
+                f"Expected the encoder {stored['name']!r} with the weights and the rule of batches it had."
+                f"{_BEFORE if stored['name'] == 'minilm' else ''}"
+            )
     model = ContinualClassifier(
         encoder=encoder, labels=directory.policy, learner=learner, budget=directory.budget, path=path
     )

@@ -89,7 +89,7 @@ def test_words_are_completed():
         return set(done.stdout.split())
 
     assert completed("reticent pl") == {"plan"}
-    assert completed("reticent init model --encoder m") == {"minilm", "minilm-onnxruntime"}
+    assert completed("reticent init model --encoder m") == {"minilm", "minilm-torch"}
     assert "--class-size" in completed("reticent plan --cl")
 
 

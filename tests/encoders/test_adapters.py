@@ -12,7 +12,7 @@ from reticent import encoders, errors
 from reticent.encoders import adapters
 from reticent.encoders.adapters import features_with_each, film, last_layer, lora
 from reticent.sensitive.recorder import Recorder
-from tests.encoders.samples import needs_lite0, needs_minilm
+from tests.encoders.samples import needs_lite0, needs_minilm_torch
 
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
     pytest.skip("needs torch and transformers", allow_module_level=True)
@@ -55,12 +55,12 @@ def test_vit_b16_film_parameters():
     assert not any("pooler" in name for name in film.start(small))
 
 
-@needs_minilm
-def test_minilm_film_parameters(minilm):
-    start = film.start(minilm.backend.module)
+@needs_minilm_torch
+def test_minilm_film_parameters(minilm_torch):
+    start = film.start(minilm_torch.backend.module)
     assert len(start) == 26
     assert size(start) == 9_984
-    assert len(lora().start(minilm.backend.module)) == 2 * 2 * 6
+    assert len(lora().start(minilm_torch.backend.module)) == 2 * 2 * 6
 
 
 @needs_lite0
@@ -166,18 +166,18 @@ def test_a_layer_used_twice_adds_up():
 # --- features
 
 
-@needs_minilm
-def test_adapted_features_keep_the_rules(minilm):
+@needs_minilm_torch
+def test_adapted_features_keep_the_rules(minilm_torch):
     texts = ["a fall", "pain in the left knee", None, "asks for help " * 4, "a text", "another", "b", "c d e"]
-    values = moved(film.start(minilm.backend.module))
-    together = features_with_each(minilm, film, [values], texts)[0]
+    values = moved(film.start(minilm_torch.backend.module))
+    together = features_with_each(minilm_torch, film, [values], texts)[0]
     assert together.dtype == np.float32
     assert together.shape == (8, 384)
     assert np.isnan(together).all(axis=1).tolist() == [text is None for text in texts]
-    np.testing.assert_array_equal(features_with_each(minilm, film, [values], texts[::-1])[0], together[::-1])
+    np.testing.assert_array_equal(features_with_each(minilm_torch, film, [values], texts[::-1])[0], together[::-1])
     for i in (0, 3):
-        np.testing.assert_array_equal(features_with_each(minilm, film, [values], [texts[i]])[0, 0], together[i])
-    assert features_with_each(minilm, film, [values], []).shape == (1, 0, 384)
+        np.testing.assert_array_equal(features_with_each(minilm_torch, film, [values], [texts[i]])[0, 0], together[i])
+    assert features_with_each(minilm_torch, film, [values], []).shape == (1, 0, 384)
 
 
 def test_inputs_are_prepared_once():

@@ -11,7 +11,7 @@ from reticent.encoders.batches import batches, fitting
 from reticent.encoders.devices import inference
 from reticent.encoders.encoder import Encoder
 from tests.encoders.mixing import PROBE, WIDTH, module
-from tests.encoders.samples import assert_depends_on_the_example_alone, needs_minilm, needs_torch, texts
+from tests.encoders.samples import assert_depends_on_the_example_alone, needs_minilm_torch, needs_torch, texts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -104,17 +104,17 @@ def test_small_batches_are_probed_when_they_have_been_asked_for_often():
     assert found[1:] == [[4], [2, 2, 2], [2]]
 
 
-@needs_minilm
-def test_padding_that_lets_rows_mix_is_noticed(minilm):
+@needs_minilm_torch
+def test_padding_that_lets_rows_mix_is_noticed(minilm_torch):
     """The twin: a text's features are scaled by the longest text of its batch, as if padding were not masked."""
 
     def scaled(item: Any) -> Any:
         return usual.embed(item) * item[1].sum(1).max()
 
-    usual: Any = minilm.load()
+    usual: Any = minilm_torch.load()
     twin = replace(usual, embed=scaled, forward=inference(usual.module, scaled))
     encoder = Encoder(name="twin", load=lambda: twin, fingerprint=str)
     for item in encoder.prepare(texts(8, longest=30)):
         assert item is not None
         assert encoder.backend.rows(item) == 1
-        assert minilm.backend.rows(item) > 1
+        assert minilm_torch.backend.rows(item) > 1

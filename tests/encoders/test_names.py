@@ -54,7 +54,7 @@ def test_names_on_a_command_line():
 def test_unknown_names_are_refused(name, own):
     with pytest.raises(
         errors.InvalidValue,
-        match=r"^Expected an encoder out of minilm, minilm_onnxruntime, efficientnet_lite0, hf:NAME",
+        match=r"^Expected an encoder out of minilm, minilm_torch, efficientnet_lite0, hf:NAME, onnx:FILE",
     ):
         encoders.named(name, own=own)
 

@@ -1,16 +1,12 @@
 """Exported encoders against the encoders themselves, in onnxruntime."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-import reticent as rt
 from reticent import encoders, errors
 from reticent.encoders import onnx_encoder, text
-from reticent.encoders.adapters import trainable
 from reticent.encoders.encoder import Encoder
-from tests.encoders.samples import assert_depends_on_the_example_alone, needs_lite0, needs_minilm, texts
+from tests.encoders.samples import needs_lite0, needs_minilm, texts
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="runs the exported graph: reticent[onnx]")
 pytest.importorskip("onnx", reason="makes the graph: reticent[onnx]")
@@ -61,7 +57,6 @@ def test_exported_encoders_give_the_same_features():
     np.testing.assert_allclose(found, encoder(examples), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow
 @needs_minilm
 def test_minilm_is_exported():
     encoder, examples = encoders.minilm(), texts(20)
@@ -103,60 +98,3 @@ def test_an_export_that_differs_is_refused(monkeypatch):
     monkeypatch.setattr(onnx_encoder, "traced", lambda *_: other)
     with pytest.raises(errors.ReticentError, match="differs from it"):
         onnx_encoder.exported(small())
-
-
-# --- MiniLM that onnxruntime computes
-
-
-@pytest.fixture(scope="module")
-def fast():
-    return encoders.minilm(backend="onnxruntime")
-
-
-@needs_minilm
-def test_texts_in_onnxruntime_depend_on_themselves_alone(fast, minilm):
-    examples = texts(24, longest=16)
-    assert_depends_on_the_example_alone(fast, examples, alone=3, sizes=(3, 17))
-    np.testing.assert_allclose(fast(examples), minilm(examples), atol=1e-5)
-    rows = {fast.backend.rows(item) for item in fast.prepare(examples) if item is not None}
-    assert rows <= {1, 16}  # 1 where the processor's kernels let places decide
-    assert np.isnan(fast(["a", None, 3])).all(axis=1).tolist() == [False, True, True]
-
-
-@needs_minilm
-def test_a_graph_whose_rows_mix_is_noticed(minilm):
-    """The twin, as dynamic quantisation is: scaled by the largest value of the batch."""
-    usual = minilm.load()
-    assert usual.embed is not None
-    mixing = replace(usual, embed=lambda item: usual.embed(item) / usual.embed(item).abs().max())
-    encoder = Encoder(
-        name="twin", load=lambda: onnx_encoder.by_onnxruntime(mixing, "twin"), fingerprint=str, content=text.content
-    )
-    for item in encoder.prepare(["a", "a fall from the stairs", "pain " * 20]):
-        assert item is not None
-        assert encoder.backend.rows(item) == 1
-
-
-@needs_minilm
-def test_a_model_of_one_backend_is_not_used_with_another(fast, minilm, tmp_path):
-    model = rt.ContinualClassifier(
-        labels=rt.PublicLabels(["a", "b"]),
-        budget=rt.Budget(epsilon=1.0, delta=1e-5),
-        encoder=fast,
-        path=tmp_path / "model",
-    )
-    model.learn_task(["a text", "another"] * 3, ["a", "b"] * 3)
-    assert fast.digest != minilm.digest
-    assert rt.load(tmp_path / "model").predict(["a text"]).shape == (1,)  # its name says which encoder it is
-    with pytest.raises(errors.ReticentError):
-        rt.load(tmp_path / "model", encoder=minilm)
-
-
-@needs_minilm
-def test_adapters_and_devices_need_torch(fast):
-    with pytest.raises(errors.InvalidValue, match=r"^Expected an encoder that is a torch module"):
-        trainable(fast.backend)
-    with pytest.raises(errors.InvalidValue, match=r"^Expected no device, batch_size or bf16"):
-        encoders.minilm(backend="onnxruntime", batch_size=4)
-    with pytest.raises(errors.InvalidValue, match=r"^Expected a backend out of torch, onnxruntime\.$"):
-        encoders.minilm(backend="tensorflow")

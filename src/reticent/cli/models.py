@@ -71,9 +71,10 @@ def init(
     encoder: Annotated[
         str,
         typer.Option(
-            help="What turns inputs into features: minilm or minilm-onnxruntime (texts), efficientnet-lite0 (images), "
-            "hf:NAME (a model of the Hugging Face hub or a folder), timm:NAME, none (inputs are features), or your own "
-            "as module:object, which imports the module from this folder or the path and runs its code.",
+            help="What turns inputs into features: minilm (texts; minilm-torch to adapt it or to compute on a graphics "
+            "card), efficientnet-lite0 (images), hf:NAME (a model of the Hugging Face hub or a folder), timm:NAME, "
+            "onnx:FILE (a text model with its tokenizer.json beside it), none (inputs are features), or your own as "
+            "module:object, which imports the module from this folder or the path and runs its code.",
             autocompletion=starting_with(_encoders),
         ),
     ] = "minilm",

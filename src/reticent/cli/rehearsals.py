@@ -22,7 +22,9 @@ IsPublic = Annotated[
 ]
 Encoder = Annotated[
     str,
-    typer.Option(help="The encoder to come: minilm, efficientnet-lite0, hf:NAME, timm:NAME, none or module:object."),
+    typer.Option(
+        help="The encoder to come: minilm, efficientnet-lite0, hf:NAME, onnx:FILE, timm:NAME, none, module:object."
+    ),
 ]
 TasksPerPerson = Annotated[int, typer.Option(help="Of the model to come: in how many tasks one person may appear.")]
 Seed = Annotated[int, typer.Option(help="Of splits, order and noise.")]

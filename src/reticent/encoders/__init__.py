@@ -12,11 +12,12 @@ from functools import partial
 
 from reticent import errors
 from reticent.encoders.adapters import film, last_layer, lora
+from reticent.encoders.all_minilm import minilm
 from reticent.encoders.devices import Speed
 from reticent.encoders.encoder import Encoder
 from reticent.encoders.huggingface import hf
 from reticent.encoders.images import efficientnet_lite0, timm
-from reticent.encoders.text import minilm
+from reticent.encoders.onnx_texts import onnx
 from reticent.encoders.wrapped import wrap
 from reticent.numerics.own_objects import own_object
 
@@ -31,25 +32,26 @@ __all__ = [
     "lora",
     "minilm",
     "named",
+    "onnx",
     "timm",
     "wrap",
 ]
 
 SHIPPED: dict[str, Callable[[], Encoder]] = {
     "minilm": minilm,
-    "minilm_onnxruntime": partial(minilm, backend="onnxruntime"),
+    "minilm_torch": partial(minilm, backend="torch"),
     "efficientnet_lite0": efficientnet_lite0,
 }
 """Encoders whose weights come inside a package, by the name that a manifest keeps."""
 
-_LIBRARIES: dict[str, Callable[[str], Encoder]] = {"hf": hf, "timm": timm}
+_LIBRARIES: dict[str, Callable[[str], Encoder]] = {"hf": hf, "onnx": onnx, "timm": timm}
 
 
 def named(name: str, *, own: bool = False) -> Encoder | None:
     """Returns the encoder of a name, as a command or a specification writes it; None for "none".
 
     Args:
-        name: "minilm", "minilm_onnxruntime", "efficientnet_lite0", "hf:NAME", "timm:NAME" or "none".
+        name: "minilm", "minilm_torch", "efficientnet_lite0", "hf:NAME", "onnx:FILE", "timm:NAME" or "none".
         own: Also "module:object", imported from the current folder or the path: an encoder, or what returns one. This
             runs the module's code, so the name must come from the user.
 
@@ -69,5 +71,5 @@ def named(name: str, *, own: bool = False) -> Encoder | None:
     if own and before and rest:
         found: Encoder = own_object(name, "an encoder", lambda it: isinstance(it, Encoder))
         return found
-    names = [*SHIPPED, *(f"{library}:NAME" for library in _LIBRARIES), *(["module:object"] if own else []), "none"]
+    names = [*SHIPPED, "hf:NAME", "onnx:FILE", "timm:NAME", *(["module:object"] if own else []), "none"]
     raise errors.InvalidValue(f"Expected an encoder out of {', '.join(names)}, got {name}.")

@@ -225,7 +225,10 @@ def features_with_each(
 def trainable(backend: Backend) -> Backend:
     """Returns the backend of an encoder whose layers can be adapted, or refuses it."""
     if backend.module is None or backend.embed is None:
-        raise errors.InvalidValue("Expected an encoder that is a torch module to adapt its layers. Use last_layer.")
+        raise errors.InvalidValue(
+            "Expected an encoder that is a torch module to adapt its layers, such as minilm(backend='torch'). Or use "
+            "last_layer."
+        )
     return backend
 
 

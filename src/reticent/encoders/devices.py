@@ -9,6 +9,7 @@ alike.
 
 import contextlib
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from reticent import errors
 from reticent.encoders.batches import Item, stacked
 from reticent.encoders.packages import require
+from reticent.numerics import threads
 
 if TYPE_CHECKING:  # a signature may name what imports this
     from reticent.encoders.encoder import Backend
@@ -84,15 +86,19 @@ def placed(backend: "Backend", speed: Speed) -> "Backend":
     """Returns a backend that computes on a device, tried there on public examples of the largest shape."""
     if speed == Speed():
         return backend
-    if backend.module is None or backend.embed is None:
-        raise errors.InvalidValue("Expected an encoder that is a torch module to choose a device for it.")
-    device = available(speed.device)
-    backend.module.to(device)
     if speed.batch_size is not None:
         backend = replace(backend, rows=partial(_rows, backend.rows, speed.batch_size))
-    kind = device.partition(":")[0]
-    if speed.bf16 is True or (speed.bf16 == "auto" and computes_in_bf16(kind)):
-        backend = _halved(backend, kind)
+    if backend.module is not None and backend.embed is not None:
+        device = available(speed.device)
+        backend.module.to(device)
+        kind = device.partition(":")[0]
+        if speed.bf16 is True or (speed.bf16 == "auto" and computes_in_bf16(kind)):
+            backend = _halved(backend, kind)
+    elif speed.device not in ("cpu", "auto") or speed.bf16 is True:
+        raise errors.InvalidValue(
+            "Expected an encoder that is a torch module to choose a device or bf16 for it, such as "
+            'minilm(backend="torch").'
+        )
     _refuse_too_large(backend)
     return backend
 
@@ -120,21 +126,26 @@ def tensors(module: Any, item: Item) -> tuple[Any, ...]:
 
 def settings() -> tuple[object, ...]:
     """Returns what torch chooses kernels by, beside shapes, and what may change while a program runs."""
-    torch = _torch_if_installed()
+    torch = sys.modules.get("torch")
     return () if torch is None else (torch.get_num_threads(), torch.get_float32_matmul_precision())
 
 
 @contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Lets torch compute on one thread, in workers of a cluster: bits must not depend on which of them has a row."""
-    torch = _torch_if_installed()
-    before = 0 if torch is None else torch.get_num_threads()
-    if before > 1:
+def one_thread(encoder: object) -> Iterator[None]:
+    """Lets an encoder compute on one thread, in workers of a cluster: bits must not depend on which of them has a row.
+
+    Args:
+        encoder: Where it is not known to do without torch, torch is imported, so that it can be told.
+    """
+    torch = None if getattr(getattr(encoder, "backend", None), "beside", False) else _torch_if_installed()
+    before = 1 if torch is None else torch.get_num_threads()
+    if torch is not None and before > 1:
         torch.set_num_threads(1)
     try:
-        yield
+        with threads.limited(1):
+            yield
     finally:
-        if before > 1:
+        if torch is not None and before > 1:
             torch.set_num_threads(before)
 
 

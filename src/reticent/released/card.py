@@ -26,6 +26,7 @@ _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 # What is public about encoders that come with a package: the task, and where the weights are from.
 _ABOUT: dict[str, tuple[str | None, str | None]] = {
     "minilm": ("text-classification", "sentence-transformers/all-MiniLM-L6-v2"),
+    "minilm_torch": ("text-classification", "sentence-transformers/all-MiniLM-L6-v2"),
     "efficientnet_lite0": ("image-classification", None),
 }
 
@@ -181,8 +182,12 @@ def _privacy(statement: Statement, account: Account) -> list[str]:
 def _use(settings: Mapping[str, Any]) -> list[str]:
     encoder = settings["encoder"]
     known = encoder is None or encoder["name"] in _ABOUT
-    example = {"minilm": '["burning chest pain"]', "efficientnet_lite0": '["picture.jpg"]'}
-    given = example.get(encoder["name"], "inputs") if encoder is not None else "features"
+    example = {
+        "text-classification": '["burning chest pain"]',
+        "image-classification": '["picture.jpg"]',
+        None: "inputs",
+    }
+    given = "features" if encoder is None else example[_ABOUT.get(encoder["name"], (None, None))[0]]
     return [
         "```python",
         "import reticent as rt",

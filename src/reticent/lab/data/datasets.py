@@ -29,7 +29,7 @@ class Data:
         labels: One label per input.
         unseen_inputs: Inputs to test on, of the same kind.
         unseen_labels: One label per test input.
-        encoder: How inputs become features: "minilm", "efficientnet_lite0" or "hf:<name>"; None where they are
+        encoder: How inputs become features: "minilm_torch", "efficientnet_lite0" or "hf:<name>"; None where they are
             features already.
         home: The task of each label where the data says so, else None.
         parents: The broader label of each label where there is a hierarchy, else None.
@@ -215,7 +215,7 @@ def _clinc150(folder: Path) -> Data:
     if domains.exists():
         tree = json.loads(domains.read_text(encoding="utf-8"))
         parents = {label: parent for parent, labels in tree.items() for label in labels}
-    return Data(CLINC150, parts[0], np.array(parts[1]), parts[2], np.array(parts[3]), "minilm", parents=parents)
+    return Data(CLINC150, parts[0], np.array(parts[1]), parts[2], np.array(parts[3]), "minilm_torch", parents=parents)
 
 
 def _clinc150_banking(folder: Path) -> Data:
@@ -248,7 +248,9 @@ def _icd10cm() -> Data:
     sample = icd10cm(chapters=tuple(str(i) for i in range(1, 23)), most_per_block=_BENCH_MOST_PER_BLOCK)
     labels = np.array(sample.blocks)
     parents = {b: f"chapter {c}" for b, c in zip(sample.blocks, sample.chapters, strict=True)}
-    return Data(ICD10CM, list(sample.texts), labels, [], labels[:0], "minilm", parents=parents, held_out=_HELD_OUT)
+    return Data(
+        ICD10CM, list(sample.texts), labels, [], labels[:0], "minilm_torch", parents=parents, held_out=_HELD_OUT
+    )
 
 
 def _icd10cm_blocks() -> Data:
@@ -261,7 +263,7 @@ def _icd10cm_blocks() -> Data:
     kept = np.isin(labels, found[counts >= _FEWEST_OF_A_BLOCK])
     texts = [text for text, keep in zip(sample.texts, kept, strict=True) if keep]
     names = {block: icd.get_description(block) for block in np.unique(labels[kept]).tolist()}
-    return Data(ICD10CM_BLOCKS, texts, labels[kept], [], labels[:0], "minilm", held_out=_HELD_OUT, names=names)
+    return Data(ICD10CM_BLOCKS, texts, labels[kept], [], labels[:0], "minilm_torch", held_out=_HELD_OUT, names=names)
 
 
 def _csv(path: Path, text: str | None, label: str | None) -> Data:
@@ -275,7 +277,7 @@ def _csv(path: Path, text: str | None, label: str | None) -> Data:
         raise MissingData(f"Expected rows with a label in {path.name}; there are none.")
     labels = np.array([row[at_label] for row in labelled])
     texts = [row[at_text] for row in labelled]
-    return Data(str(path), texts, labels, [], labels[:0], "minilm", held_out=_HELD_OUT)
+    return Data(str(path), texts, labels, [], labels[:0], "minilm_torch", held_out=_HELD_OUT)
 
 
 def _table(path: Path) -> tuple[list[str], list[list[str]]]:

@@ -38,7 +38,7 @@ def phenotypes() -> Data:
             labels += [branch] * len(chosen)
     called = {branch: names[branch] for branch in set(labels)}
     found = np.array(labels)
-    return Data(PHENOTYPES, texts, found, [], found[:0], "minilm", held_out=_HELD_OUT, names=called)
+    return Data(PHENOTYPES, texts, found, [], found[:0], "minilm_torch", held_out=_HELD_OUT, names=called)
 
 
 def read(file: Path) -> tuple[dict[str, str], Children]:

@@ -164,7 +164,7 @@ class _Look:
         """Returns the features of the examples that count."""
         features: npt.NDArray[Any] = batch.inputs
         if self.encoder is not None:
-            with _ENCODING, one_thread() if self.elsewhere else nullcontext():
+            with _ENCODING, one_thread(self.encoder) if self.elsewhere else nullcontext():
                 features = encoded(features, self.encoder, ())
         for change in self.changes:
             features = change(features)
