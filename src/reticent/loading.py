@@ -13,7 +13,10 @@ if TYPE_CHECKING:  # learning imports it; predicting does not
     from reticent.sensitive.learners.learner import Learner
 
 # The features of reticent 0.1 were torch's: the same up to their last bits, and not the same encoder.
-_BEFORE = " A model that was made before reticent 0.2 has that of torch: load(path, encoder=minilm(backend='torch'))."
+_BEFORE = (
+    " A model that was made before reticent 0.2 has that of torch: load(path, encoder=minilm(backend='torch')), or "
+    "--encoder minilm-torch."
+)
 
 
 def load(

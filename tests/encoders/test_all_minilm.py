@@ -66,8 +66,7 @@ def test_what_is_longer_than_256_tokens_is_cut(minilm):
 
 def test_long_texts_have_smaller_batches(minilm):
     """Attention takes the square of the tokens, of each row."""
-    sizes = {tokens: onnx_texts.rows((np.zeros(tokens, int),)) for tokens in (4, 128, 160, 256)}
-    assert sizes == {4: 16, 128: 16, 160: 12, 256: 8}
+    assert all(n * onnx_texts.rows((np.zeros(n, int),)) <= 512 for n in range(4, 260, 4))
 
 
 def test_rows_that_mix_are_noticed():

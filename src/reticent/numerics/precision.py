@@ -5,15 +5,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import mpmath
-
-
-class _PerThread(threading.local):
-    def __init__(self) -> None:
-        self.context = mpmath.MPContext()
-
-
-_local = _PerThread()
+_local = threading.local()
 
 
 @contextlib.contextmanager
@@ -24,10 +16,18 @@ def bits(n: int) -> Iterator[Any]:
     ...     float(mp.ncdf(0))
     0.5
     """
-    context = _local.context
+    context = _context()
     before = context.prec
     context.prec = n
     try:
         yield context
     finally:
         context.prec = before
+
+
+def _context() -> Any:
+    if not hasattr(_local, "context"):
+        import mpmath  # takes a while to import, and prediction needs none
+
+        _local.context = mpmath.MPContext()
+    return _local.context

@@ -6,9 +6,6 @@ import time
 from types import TracebackType
 from typing import Any, Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
 PATIENCE = 2.0  # seconds before a bar appears, and the least that must be left then
 _BETWEEN = 0.2  # seconds between two pictures in a notebook
 
@@ -62,6 +59,9 @@ class _Terminal:
     """A line of a terminal."""
 
     def __init__(self, title: str, started: float) -> None:
+        from rich.console import Console  # takes a while to import; rarely needed
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
         del started  # rich has a clock of its own
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
         self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
