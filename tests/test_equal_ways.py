@@ -303,6 +303,8 @@ def test_policies_of_numpy_numbers_are_stored(learner, tmp_path):
         (["7.0", 7], "are one label"),
         ([np.int64(7), np.str_("7")], "are one label"),
         ([True, "True"], "are one label"),
+        (["7", "7.0"], "'7.0' and '7': a number and its text are one label"),
+        (["1", "True"], "are one label"),
         (["b", "b"], "distinct"),
         (["b", UNKNOWN], "other than <unknown>"),
         ([None], "not None or NaN"),

@@ -201,15 +201,16 @@ def by_label(table: Mapping[Any, Value]) -> dict[Label, Value]:
 
 
 def _refuse_two_spellings(labels: Collection[Label]) -> None:
-    kinds = set(map(type, labels))
-    if str not in kinds or len(kinds) < 2:  # nearly always; there may be millions
-        return
     texts = {label for label in labels if isinstance(label, str)}
-    for label in labels:
-        if not isinstance(label, str) and (text := spelled(label, texts)) in texts:
-            raise errors.InvalidValue(
-                f"Expected each label once, got {label!r} and {text!r}: a number and its text are one label. Keep one."
-            )
+    others = [label for label in labels if not isinstance(label, str) or label.endswith(".0") or label in _TRUTHS]
+    for label in others if texts else ():  # nearly always one of them is empty; there may be millions
+        number = number_of(canonical(label))
+        for text in () if number is None else _texts_of(number):
+            if text in texts and text != label:
+                raise errors.InvalidValue(
+                    f"Expected each label once, got {label!r} and {text!r}: a number and its text are one label. Keep "
+                    "one."
+                )
 
 
 def labels_to_json(labels: Iterable[Label | None]) -> list[Any]:
