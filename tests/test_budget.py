@@ -57,6 +57,7 @@ def test_budget_survives_json(adjacency):
 SAID = [
     ("epsilon", {"epsilon": 50.0, "delta": 1e-4}, ["Epsilon 50 is above 10: it rules out hardly any attack"]),
     ("delta", {"epsilon": 10.0, "delta": 0.01}, ["Delta 0.01 is above 0.0001: of 10,000 persons, 100 may be exposed."]),
+    ("many", {"epsilon": 10.0, "delta": 0.2}, ["of 10,000 persons, 2,000 may be exposed."]),
     ("neither", {"epsilon": 10.0, "delta": 1e-4}, []),
 ]
 

@@ -87,7 +87,7 @@ def test_the_old_tuning_page_is_caught(monkeypatch, tmp_path):
 
 
 def test_who_is_tuned_on_and_learned_from_pays_twice():
-    """What the tuning page and the pitfalls say: 6.5 in place of 4, for the settings of that page."""
+    """What the pitfalls say: 6.5 in place of 4, even if training were fixed, for the settings of the tuning page."""
     budget, learner = rt.Budget(epsilon=4.0, delta=1e-5), rt.PeftEnsemble(task_size=200, epochs=4).resolved(None)
     chosen = tuning.private_selection(learner, budget, mean_runs=3)
     training = accounting.training_beside(events.Public(), budget, rate=learner.rate or 1.0, steps=learner.steps)

@@ -303,6 +303,8 @@ def test_policies_of_numpy_numbers_are_stored(learner, tmp_path):
         (["7.0", 7], "are one label"),
         ([np.int64(7), np.str_("7")], "are one label"),
         ([True, "True"], "are one label"),
+        (["7", "7.0"], "'7.0' and '7': a number and its text are one label"),
+        (["1", "True"], "are one label"),
         (["b", "b"], "distinct"),
         (["b", UNKNOWN], "other than <unknown>"),
         ([None], "not None or NaN"),
@@ -334,6 +336,23 @@ def test_a_model_whose_labels_could_not_be_meant_is_still_read(tmp_path):
     stored = rt.load(tmp_path / "model")
     assert stored.predict(np.eye(3)).tolist() == [*labels]
     assert stored.score(np.eye(3), [*labels]) == 2 / 3
+
+
+@pytest.mark.parametrize("remap", [dict, rt.Taxonomy])
+def test_a_model_whose_tables_have_two_spellings_is_still_read(remap, tmp_path, monkeypatch):
+    """Made before they were refused, as `labels` are above."""
+    budget, path = rt.Budget(epsilon=1.0, delta=1e-5), tmp_path / "model"
+    with monkeypatch.context() as before:
+        before.setattr("reticent.labels._refuse_two_spellings", lambda labels: None)
+        policy = rt.PublicLabels(["a", "b"], remap=remap({101: "a", "101": "a", "7.0": "b", "7": "b"}))
+        made = rt.ContinualClassifier(labels=policy, budget=budget, path=path)
+        made.learn_task(np.eye(2), ["a", "b"], name="march")
+    stored = rt.load(path)
+    assert stored.predict(np.eye(2)).tolist() == made.predict(np.eye(2)).tolist()
+    kept = stored.directory.policy
+    assert isinstance(kept, rt.PublicLabels)
+    resolved = [kept.resolve(cell, kept.space) for cell in (101, "101", 101.0, 7, "7.0", 8)]
+    assert resolved == ["a", "a", "a", "b", "b", None]
 
 
 @pytest.mark.parametrize("table", [{101: "a", "101": "b"}, {None: "a"}, {float("nan"): "a"}], ids=str)

@@ -99,7 +99,7 @@ class Budget:
         ['Delta 0.01 is above 0.0001: of 10,000 persons, 100 may be exposed. Take less than one over their number.']
         """
         epsilon, delta = (f"{number:.6g}" for number in (self.epsilon, self.delta))
-        exposed = f"of 10,000 persons, {self.delta * 10_000:.3g} may be exposed. Take less than one over their number."
+        exposed = f"of 10,000 persons, {self.delta * 10_000:,.6g} may be exposed. Take less than one over their number."
         small = f"Epsilon {epsilon} is above {LARGE_EPSILON:g}: it rules out hardly any attack on one person."
         return [
             *([small] if self.epsilon > LARGE_EPSILON else []),

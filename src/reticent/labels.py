@@ -3,7 +3,7 @@
 import itertools
 import re
 import sys
-from collections.abc import Collection, Container, Hashable, Iterable, Mapping
+from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar
@@ -201,15 +201,20 @@ def by_label(table: Mapping[Any, Value]) -> dict[Label, Value]:
 
 
 def _refuse_two_spellings(labels: Collection[Label]) -> None:
-    kinds = set(map(type, labels))
-    if str not in kinds or len(kinds) < 2:  # nearly always; there may be millions
-        return
+    for label, text in _in_two_spellings(labels):
+        raise errors.InvalidValue(
+            f"Expected each label once, got {label!r} and {text!r}: a number and its text are one label. Keep one."
+        )
+
+
+def _in_two_spellings(labels: Collection[Label]) -> Iterator[tuple[Label, str]]:
+    """Yields labels that are there in a second spelling too, each with that text."""
     texts = {label for label in labels if isinstance(label, str)}
-    for label in labels:
-        if not isinstance(label, str) and (text := spelled(label, texts)) in texts:
-            raise errors.InvalidValue(
-                f"Expected each label once, got {label!r} and {text!r}: a number and its text are one label. Keep one."
-            )
+    others = [label for label in labels if not isinstance(label, str) or label.endswith(".0") or label in _TRUTHS]
+    for label in others if texts else ():  # nearly always one of them is empty; there may be millions
+        number = number_of(canonical(label))
+        spellings = [] if number is None else _texts_of(number)
+        yield from ((label, text) for text in dict.fromkeys(spellings) if text in texts and text != label)
 
 
 def labels_to_json(labels: Iterable[Label | None]) -> list[Any]:
@@ -228,6 +233,17 @@ def labels_from_json(values: Iterable[Any], levels: int = 8) -> tuple[Label, ...
     if list not in set(map(type, values)):  # millions of texts
         return tuple(values)
     return tuple(labels_from_json(value, levels - 1) if isinstance(value, list) else value for value in values)
+
+
+def table_from_json(stored: Iterable[Any]) -> dict[Any, Any]:
+    """Returns a public table whose items `labels_to_json` wrote; of two spellings of a label, the text.
+
+    >>> table_from_json([[7, "a"], ["7", "a"], ["8.0", "b"]])
+    {'7': 'a', '8.0': 'b'}
+    """
+    found = {pair[0]: pair[1] for pair in map(labels_from_json, stored)}
+    twice = {label for label, _ in _in_two_spellings(found)}  # older versions took both
+    return {label: value for label, value in found.items() if label not in twice}
 
 
 def in_public_order(labels: Iterable[Label]) -> tuple[Label, ...]:

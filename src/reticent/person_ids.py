@@ -26,7 +26,8 @@ def person_id(value: object) -> str | None:
 
     - A text has no whitespace around it and is composed (Unicode NFC). Else it stays as it is: P7 and p7 are two.
     - A whole number and its plain decimal text are one: 7, 7.0, "7" and "7.0", as programs write numbers once one is
-      missing. What none writes for one is a text of its own: 007, +7, -0, 7., 1e3. No digit is lost, however many.
+      missing. No digit is lost, however many. Other texts are ids of their own: 007, +7, -0, 7., 1e3, and 1e+16, as
+      which pandas writes the float 10^16.
     - Another number, a truth value, a UUID, a date and an instant are the text that Python prints. One instant in two
       time zones is one, and midnight without a zone is its date.
     - Bytes are the visible text that they are in UTF-8, else their hexadecimal digits. A tuple has an id for each part.

@@ -26,6 +26,7 @@ from reticent.labels import (
     plain,
     public_space,
     spelled,
+    table_from_json,
 )
 from reticent.numerics import text_files
 from reticent.privacy import accounting, count_weights, events, planning, selection
@@ -380,7 +381,7 @@ def from_json(value: Mapping[str, Any], labels: Iterable[Label], public: Mapping
         labels: The public labels.
         public: What `public_json` wrote; before there were names it had none.
     """
-    names = None if (stored := public.get("names")) is None else _pairs(stored)
+    names = None if (stored := public.get("names")) is None else table_from_json(stored)
     if value["kind"] == "released":
         kinds = {kind.__name__: kind for kind in planning.BY_SHARE.values()}
         fields = {key: value[key] for key in ("count_weight", "class_size", "remember", "share")}
@@ -391,10 +392,6 @@ def from_json(value: Mapping[str, Any], labels: Iterable[Label], public: Mapping
     remap, space = public.get("remap") or {}, LabelSpace(tuple(labels))
     if "parents" in remap:
         (otherwise,) = labels_from_json([remap["otherwise"]])
-        tree = Taxonomy(_pairs(remap["parents"]), otherwise, _pairs(remap.get("titles", [])))
+        tree = Taxonomy(table_from_json(remap["parents"]), otherwise, table_from_json(remap.get("titles", [])))
         return PublicLabels(space, tree, names)
-    return PublicLabels(space, _pairs(remap["table"]) if "table" in remap else None, names)
-
-
-def _pairs(stored: Iterable[Any]) -> dict[Any, Any]:
-    return {pair[0]: pair[1] for pair in map(labels_from_json, stored)}
+    return PublicLabels(space, table_from_json(remap["table"]) if "table" in remap else None, names)

@@ -278,3 +278,18 @@ def test_an_infinite_label_is_written_as_its_text(tmp_path, ending):
     assert json.loads(shown)["labels"] == [["inf"], [1]]
     texts = [pq.read_table(path).to_pylist() if ending == "parquet" else path.read_text() for path in (out, by_label)]
     assert all(str(text).count("inf") == times for text, times in zip(texts, (2, 1), strict=True))
+
+
+def test_an_infinite_number_within_a_label_is_json(tmp_path):
+    """It was `Infinity`, which no JSON has."""
+    labels = [("a", float("inf")), ("a", (-float("inf"), 1))]
+    budget = rt.Budget(epsilon=8.0, delta=1e-5)
+    model = rt.ContinualClassifier(labels=rt.PublicLabels(labels), budget=budget, path=tmp_path / "model")
+    model.learn_task(np.repeat(np.eye(3)[:2], 200, axis=0), [labels[0]] * 200 + [labels[1]] * 200, name="march")
+    (tmp_path / "new.csv").write_text("a,b,c\n5,0,0\n0,5,0\n")
+    given = ["predict", tmp_path / "new.csv", "--model", tmp_path / "model", *NUMBERS]
+    assert reticent(*given, "-o", tmp_path / "out.jsonl").returncode == 0
+    shown = [["a", "inf"], ["a", ["-inf", 1]]]
+    assert json.loads(reticent(*given, "--json").stdout)["labels"] == [[label] for label in shown]
+    rows = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert [row["label"] for row in rows] == shown

@@ -25,6 +25,7 @@ def containers() -> dict[str, Any]:
         "frame": pd.DataFrame(X.copy()),
         "mixed frame": pd.DataFrame(X).assign(note=TEXTS),
         "texts": pd.Series(TEXTS),
+        "categories": pd.Series(TEXTS, dtype="category"),
         "texts in arrow": pd.Series(TEXTS, dtype=pd.ArrowDtype(pa.string())),
         "polars": pl.DataFrame(X),
         "table": pa.table({"x": X[:, 0], "note": TEXTS}),

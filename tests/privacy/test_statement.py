@@ -339,3 +339,13 @@ def test_statement_files_state_the_same(tmp_path):
     assert "NOT PRIVATE" in text
     refused = CliRunner().invoke(app, ["ledger", str(tmp_path), "-o", str(folder / statement_files.TEXT)])
     assert isinstance(refused.exception, errors.InvalidValue)
+
+
+def test_what_the_ledger_accepts_is_never_stated_without_a_bound():
+    """Where a group bound rises again just above the budget, the search missed it: "epsilon infinity of 2 used"."""
+    budget = Budget(epsilon=2.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE)
+    counts = events.LabelCounts(noise_multiplier=8.984215297945621, threshold=41.873168956329565)
+    training = events.DpSgd(noise_multiplier=9.140477787021405, rate=0.2, steps=100)
+    with Ledger.create(None, budget) as ledger:
+        ledger.spend(events.LabelledTraining(counts=counts, training=training), task="march", private=True)
+        assert ledger.statement().spent()["epsilon"] == 2.0

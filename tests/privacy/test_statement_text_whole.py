@@ -46,7 +46,7 @@ Budget      epsilon 1, delta 1e-05, add-or-remove-one: what one person may lose
             over the whole stream
 Now         What one person has lost has no bound.
 Later       No budget bounds what follows, either.
-If a person were in
+What a person would lose
   In 1 such task: no bound
   In 3 such tasks: no bound
   In 12 such tasks: no bound
@@ -85,7 +85,7 @@ Now         Epsilon 0.0000 of 2.5 used at delta 1e-06 (replace-one). Valid only
             Epsilon 0.0000 for add-or-remove-one.
 Later       At most epsilon 2.5 at delta 1e-06, however many tasks follow,
             under the same condition: a spend beyond it is refused.
-If a person were in
+What a person would lose
   In 1 such task: epsilon 0.0000 at delta 1e-06
   In 3 such tasks: epsilon 0.0000 at delta 1e-06
   In 12 such tasks: epsilon 0.0000 at delta 1e-06

@@ -74,8 +74,9 @@ def _arrays(values: Any) -> Iterator[Any]:
             for i in range(values.shape[1]):
                 yield from _arrays(values.iloc[:, i])
         else:
-            in_arrow = hasattr(values.array, "__arrow_array__")
-            yield from _arrays(values.array.__arrow_array__() if in_arrow else values.to_numpy())
+            array = values.array
+            in_arrow = hasattr(array, "__arrow_array__")
+            yield from _arrays(array.__arrow_array__() if in_arrow else getattr(array, "codes", values.to_numpy()))
     elif hasattr(values, "get_columns"):  # polars
         yield from _arrays(values.get_columns())
     elif hasattr(values, "to_arrow"):

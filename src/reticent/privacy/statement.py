@@ -261,10 +261,13 @@ class Statement:
         return self._cost(rows, self.budget.tasks_per_person, self.budget.delta).under(self.budget.adjacency)
 
     def _cost(self, tasks: list[Event], order: int, delta: float) -> accounting.Cost:
-        """What a stream costs. A search ends just above what it looks for; where the budget holds, it is the budget."""
+        """What a stream costs; where the budget holds, no more than that.
+
+        A search ends just above what it looks for, and finds nothing where a group bound is low enough there alone.
+        """
         cost, budget = accounting.stream_cost(tasks, delta, order), self.budget
         above = cost.under(budget.adjacency) - budget.epsilon
-        if delta != budget.delta or not 0 < above < 1e-6 * budget.epsilon:
+        if delta != budget.delta or not (0 < above < 1e-6 * budget.epsilon or math.isinf(above)):
             return cost
         reached = accounting.stream_delta(tasks, budget.epsilon, order, adjacency=budget.adjacency)
         return cost if reached > delta else cost.at_most(budget.epsilon, budget.adjacency)

@@ -65,7 +65,7 @@ def _costs(statement: Statement) -> list[str]:
         *_line("Now", statement.claim),
         *(_line("", f"Epsilon {other}.") if statement.private else []),
         *_line("Later", statement.at_most),
-        "If a person were in",
+        "What a person would lose",
         *(f"  {said}" for said in statement.in_tasks()),
     ]
 

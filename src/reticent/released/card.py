@@ -167,7 +167,7 @@ def _privacy(statement: Statement, account: Account) -> list[str]:
     return [
         f"**{statement.claim}** {statement.at_most}",
         "",
-        "If a person were in",
+        "What a person would lose:",
         "",
         *(f"- {sentence}" for sentence in statement.in_tasks()),
         "",

@@ -142,11 +142,13 @@ def _spelled(column: Column) -> Column:
 
 
 def infinite(cell: object) -> object:
-    """Returns the text of an infinite number, and any other cell as it is.
+    """Returns the text of an infinite number, also within a tuple, and any other cell as it is.
 
-    >>> infinite(float("inf")), infinite(0.5)
-    ('inf', 0.5)
+    >>> infinite(float("inf")), infinite(0.5), infinite(("a", float("-inf")))
+    ('inf', 0.5, ('a', '-inf'))
     """
+    if isinstance(cell, tuple):
+        return tuple(map(infinite, cell))
     return str(cell) if isinstance(cell, float) and math.isinf(cell) else cell
 
 

@@ -69,7 +69,7 @@ def _about(statement: Statement, releases: int, labels: int) -> dict[str, str]:
         **identity(statement),
         "Budget": f"{price}; a person is {limits}",
         "Later": statement.at_most,
-        "If a person were in": ". ".join(statement.in_tasks()),
+        "What a person would lose": ". ".join(statement.in_tasks()),
         "Published": f"{releases:,} release(s); {labels:,} label(s) are known",
     }
 
