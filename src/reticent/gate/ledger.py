@@ -232,7 +232,8 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
     def _refuse_unaffordable(self, event: Event, task: str) -> None:
         """Refuses a spend that could lead one person past the budget, see `accounting.refuse_next`."""
         live = [(spend.task, spend.event) for spend in self._account.spends.values() if spend.voided is None]
-        accounting.refuse_next(self.budget, live, task, event)
+        leading = self._account.leading.get(task if self.budget.tasks_per_person == 1 else None)
+        accounting.refuse_next(self.budget, live, task, event, leading)
 
     def _spend_in(self, row: int) -> Spend:
         if row not in self._account.spends:

@@ -8,6 +8,7 @@ from typing import Any
 
 from reticent import names
 from reticent.budget import Budget
+from reticent.privacy.events import Event
 from reticent.privacy.statement import Act, Spend, Statement
 from reticent.released import ledger_rows
 from reticent.released.settings import epoch_of, persons_of
@@ -30,6 +31,9 @@ class Account:
         spends: By row.
         by_task: The rows of each task.
         alike: The names of tasks that are easily taken for each other, by what they have in common (`names.folded`).
+        leading: The spend of each task, and under None of all, that was made while no other was live. It says which may
+            follow, also after it was voided: else whoever voids could choose that by what later releases show.
+        live: How many spends were not voided.
         acts: Public acts that cost nothing.
     """
 
@@ -43,6 +47,8 @@ class Account:
     spends: dict[int, Spend] = field(default_factory=dict)
     by_task: dict[str, tuple[int, ...]] = field(default_factory=dict)
     alike: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    leading: dict[str | None, Event] = field(default_factory=dict)
+    live: int = 0
     acts: list[Act] = field(default_factory=list)
 
     def copy(self) -> "Account":
@@ -54,6 +60,7 @@ class Account:
             spends=dict(self.spends),
             by_task=dict(self.by_task),
             alike=dict(self.alike),
+            leading=dict(self.leading),
             acts=list(self.acts),
         )
 
@@ -84,6 +91,11 @@ class Account:
                     private=body["private"],
                     persons=body["persons"],
                 )
+                if not self.live:
+                    self.leading[None] = spent.event
+                if not any(self.spends[of].voided is None for of in self.by_task.get(spent.task, ())):
+                    self.leading[spent.task] = spent.event
+                self.live += 1
                 self.spends[row] = spent
                 if spent.task not in self.by_task:
                     like = names.folded(spent.task)
@@ -95,6 +107,7 @@ class Account:
                 if body.get("release") is not None:
                     self.releases.append(body["release"])
             case "void":
+                self.live -= self.spends[body["of"]].voided is None
                 self.spends[body["of"]] = replace(self.spends[body["of"]], voided=body["reason"])
             case "act":
                 self.acts.append(Act(row=row, at=body["at"][:10], text=body["text"]))

@@ -221,6 +221,29 @@ def test_scores_after_training_are_reserved_before_it():
         assert ledger.statement().epsilon <= 1.0
 
 
+def test_voiding_the_first_spend_chooses_nothing_anew():
+    """What may follow is fixed before any release: else whoever voids could choose it by what a release shows."""
+    loud, both = events.Gaussian(noise_multiplier=(1 + 1e-9) / MU), events.Exposure(chance=0.2e-5)
+    louder = events.compose(both, events.Gaussian(noise_multiplier=1.2 / MU))
+    with Ledger.create(None, BUDGET) as ledger:
+        first = ledger.spend(louder, task="a", private=True)
+        ledger.spend(events.Gaussian(noise_multiplier=1.01 / MU), task="b", private=True)
+        ledger.void(first, reason="it failed")
+        with pytest.raises(errors.BudgetExceeded, match="than the first spend left beside it"):
+            ledger.spend(loud, task="c", private=True)
+    with Ledger.create(None, BUDGET) as ledger:  # nothing else was there: what is first begins anew
+        ledger.void(ledger.spend(louder, task="a", private=True), reason="it failed")
+        ledger.spend(events.Gaussian(noise_multiplier=1.01 / MU), task="b", private=True)
+        assert ledger.spend(loud, task="c", private=True)
+    with Ledger.create(None, BUDGET) as ledger:  # and of other kinds
+        first = ledger.spend(TRAINING, task="a", private=True)
+        quieter = events.DpSgd(noise_multiplier=2 * TRAINING.noise_multiplier, rate=0.01, steps=4)
+        ledger.spend(quieter, task="b", private=True)
+        ledger.void(first, reason="it failed")
+        with pytest.raises(errors.NotReserved):
+            ledger.spend(quieter, task="b", private=True)
+
+
 def test_a_reserved_score_fits_the_budget_by_itself():
     most = gaussian.epsilon(gaussian.largest_mu(1.0, 1e-5) / math.sqrt(2), 1e-5)
     Ledger.create(None, Budget(epsilon=1.0, delta=1e-5, tasks_per_person=2, score_epsilon=most * (1 - 1e-9))).close()

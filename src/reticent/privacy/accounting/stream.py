@@ -100,7 +100,9 @@ def refuse_costly_score(budget: Budget) -> None:
     )
 
 
-def refuse_next(budget: Budget, spends: Sequence[tuple[str, Event]], task: str, event: Event) -> None:
+def refuse_next(
+    budget: Budget, spends: Sequence[tuple[str, Event]], task: str, event: Event, leading: Event | None = None
+) -> None:
     """Refuses a spend after which a person could lose more than the budget, whatever later spends follow from releases.
 
     Spends that may touch one person are those of the task and, where a person is in several tasks, all. They are
@@ -121,6 +123,7 @@ def refuse_next(budget: Budget, spends: Sequence[tuple[str, Event]], task: str, 
         spends: What was spent before and not voided, in order, with the names of tasks.
         task: Of this spend.
         event: This spend.
+        leading: The first of those that may touch one person, also where it was voided since; by default of spends.
     """
     n = budget.tasks_per_person
     mine = [spent for name, spent in spends if name == task]
@@ -133,7 +136,8 @@ def refuse_next(budget: Budget, spends: Sequence[tuple[str, Event]], task: str, 
     scope = [(name, spent) for name, spent in spends if n > 1 or name == task]
     if not scope:
         return
-    before, tasks = [spent for _, spent in scope], _by_task([*scope, (task, event)])
+    tasks = _by_task([*scope, (task, event)])
+    before = [leading or scope[0][1], *(spent for _, spent in scope)]
     if all(map(all_gaussian, (*before, event))):
         kept = sum([gaussian_part(before[0])[1]] * n)
         parts = [gaussian_part(case) for case in worst_cases(tasks, n)]
