@@ -51,6 +51,7 @@ PLACES = {
             "person_ids",
             "policies",
             "privacy",
+            "stored_policies",
             "taxonomy",
         ],
         "values",

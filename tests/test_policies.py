@@ -4,7 +4,16 @@ import os
 import numpy as np
 import pytest
 
-from reticent import Budget, ContinualClassifier, PublicLabels, ReleasedLabels, Taxonomy, errors, load, policies
+from reticent import (
+    Budget,
+    ContinualClassifier,
+    PublicLabels,
+    ReleasedLabels,
+    Taxonomy,
+    errors,
+    load,
+    stored_policies,
+)
 from reticent.numerics import text_files
 from reticent.privacy import accounting, count_weights, events, selection
 
@@ -126,8 +135,8 @@ def test_bad_public_labels_are_refused():
 )
 def test_policies_survive_json(policy):
     labels = policy.labels if isinstance(policy, PublicLabels) else ()
-    stored = json.loads(json.dumps([policies.to_json(policy, BUDGET), policies.public_json(policy)]))
-    assert policies.from_json(stored[0], labels, stored[1]) == policy
+    stored = json.loads(json.dumps([stored_policies.to_json(policy, BUDGET), stored_policies.public_json(policy)]))
+    assert stored_policies.from_json(stored[0], labels, stored[1]) == policy
 
 
 def test_the_weight_is_fixed_when_a_model_is_made(tmp_path, monkeypatch):
@@ -147,15 +156,15 @@ def test_the_weight_is_fixed_when_a_model_is_made(tmp_path, monkeypatch):
 
 def test_models_without_a_recorded_weight_keep_the_old_one():
     stored = {"kind": "released", "count_weight": None, "class_size": None, "remember": True, "selection": None}
-    older = policies.from_json({**stored, "share": None}, (), {})
+    older = stored_policies.from_json({**stored, "share": None}, (), {})
     assert older == ReleasedLabels(count_weight=0.1)
-    sized = policies.from_json({**stored, "class_size": 100, "share": None}, (), {})
+    sized = stored_policies.from_json({**stored, "class_size": 100, "share": None}, (), {})
     assert sized == ReleasedLabels(class_size=100)
-    assert policies.to_json(sized, BUDGET)["count_weight"] is None
+    assert stored_policies.to_json(sized, BUDGET)["count_weight"] is None
 
 
 def test_memory_asks_for_its_own_weight():
-    assert policies.to_json(ReleasedLabels(), BUDGET, horizon=120)[
+    assert stored_policies.to_json(ReleasedLabels(), BUDGET, horizon=120)[
         "count_weight"
     ] == count_weights.default_count_weight(BUDGET, horizon=120)
     assert ReleasedLabels(count_weight=0.3).weight(BUDGET, horizon=120) == 0.3

@@ -13,19 +13,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from reticent import errors, estimator, program, schema
 from reticent.budget import Budget
-from reticent.directory import Directory
 from reticent.labels import Label, LabelSpace
 from reticent.memory import Memory
 from reticent.numerics.containers import opened
 from reticent.policies import Policy, PublicLabels, ReleasedLabels, refuse_numbers
-from reticent.privacy.statement import Statement
 from reticent.released.model import Encode, Model, Rule, judged
 from reticent.released.naming import refuse_unusable
 from reticent.released.release import Release
 from reticent.released.sums import Sums
 
-if TYPE_CHECKING:  # learning imports these; predicting does not
+if TYPE_CHECKING:  # making or loading a model imports these, or learning does; a classifier by itself does not
+    from reticent.directory import Directory
     from reticent.gate.noise import NoiseSource
+    from reticent.privacy.statement import Statement
     from reticent.sensitive.engines import Engine
     from reticent.sensitive.learners.learner import Learner
 
@@ -81,8 +81,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         estimator.refuse_others(refused)
         self.encoder = encoder
         self.labels = labels
-        self.learner = learner
-        self.budget = budget
+        self.learner, self.budget = learner, budget
         self.path = path
         self.noise = noise
         self.memory, self.engine = memory, engine
@@ -228,8 +227,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Returns the accuracy on examples with a label; not private: publish it only for public test data."""
         from reticent.sensitive.columns import column_of
 
-        answers = self.predict(X)
-        pairs = zip(answers, column_of("labels", y, answers), strict=True)
+        pairs = zip(answers := self.predict(X), column_of("labels", y, answers), strict=True)
         found = [(label is not None, right) for label, right in judged(pairs, self._model().labels)]
         there, right = np.array(found, dtype=float).reshape(-1, 2).T
         if not there.any():
@@ -281,7 +279,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Returns what one person has lost so far, rounded up, under which assumptions, beside the budget."""
         return self.statement().spent()
 
-    def statement(self) -> Statement:
+    def statement(self) -> "Statement":
         """Returns what was spent, on what, under which assumptions, as facts."""
         return self.directory.statement()
 
@@ -343,10 +341,12 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return learners.from_json(stored) if stored else learners.Cosine()
 
     @property
-    def directory(self) -> Directory:
+    def directory(self) -> "Directory":
         """Releases and ledger: made when first needed, in `path` or in memory."""
         with _MAKING:
             if not hasattr(self, "_directory"):
+                from reticent.directory import Directory
+
                 refuse_unusable(self._policy(), self.encoder)
                 schema.refuse_fitted(self.encoder)
                 if self.memory is not None and not isinstance(self.memory, Memory):
@@ -377,7 +377,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         policy = self._policy()
         return Model(policy.space if isinstance(policy, PublicLabels) else LabelSpace(()), self._rule())
 
-    def _to_learn(self, X: Any = None) -> Directory:
+    def _to_learn(self, X: Any = None) -> "Directory":
         """Returns the directory, with the settings that this classifier has now; refuses other columns than before."""
         directory = self.directory
         if directory.budget != self._budget():

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reticent import errors, names, policies
+from reticent import errors, names, policies, stored_policies
 from reticent.budget import Budget
 from reticent.labels import Label, LabelSpace, public_space, spelled
 from reticent.memory import Epoch, Memory
@@ -130,7 +130,7 @@ class Directory:
                 made.spend(public.event, task="public labels", private=False)
             return directory
         with new_folder(Path(path)) as folder:
-            settings["public_labels"] = store.write_labels(folder, public, policies.public_json(policy))
+            settings["public_labels"] = store.write_labels(folder, public, stored_policies.public_json(policy))
             with Ledger.create(folder, budget, settings=settings) as made:
                 directory = cls(folder, policy, Model(public, rule), settings, identity=made.identity)
             if memory is not None and epoch is not None:
@@ -150,11 +150,10 @@ class Directory:
         found = read_contents(folder)
         with store.readable(folder / store.MANIFEST):
             labels = store.read_labels(folder, found.settings["public_labels"])
-            policy = policies.from_json(found.settings["policy"], *labels)
+            policy = stored_policies.from_json(found.settings["policy"], *labels)
             rule = rules.from_json(found.settings["rule"]) if rule is None else rule
         public = policy.space if isinstance(policy, PublicLabels) else LabelSpace(())
-        releases = tuple(store.read_release(folder, entry, found.identity) for entry in found.releases)
-        model = Model(public, rule, releases)
+        model = Model(public, rule, tuple(store.read_release(folder, one, found.identity) for one in found.releases))
         wellformed.refuse_malformed(model, found.settings["rule"]["kind"])
         directory = cls(folder, policy, model, found.settings, identity=found.identity)
         directory._releases, directory._known = found.releases, found.account
@@ -182,8 +181,8 @@ class Directory:
 
     def _read_ledger(self) -> contextlib.AbstractContextManager[LedgerFile]:
         self._forget_parent()
-        if self._ledger is not None and (self.path is None or self._thread == threading.get_ident()):
-            return contextlib.nullcontext(self._ledger)
+        if (ledger := self._ledger) is not None and (self.path is None or self._thread == threading.get_ident()):
+            return contextlib.nullcontext(ledger)
         return contents.open_ledger(LedgerFile, self.path or Path(), self._known, self._identity)
 
     # --- writing
@@ -270,11 +269,12 @@ class Directory:
         """
         with self._one_writer() as ledger, new_folder(Path(path), copy=True) as folder:
             wanted = to_store({**self.settings, **(settings or {})})
-            if self.epoch is not None:  # the vault stays here: two copies would publish the same sums twice
-                wanted[MEMORY] = replace(self.epoch, vault=None, place=None).to_json()
-            wanted["public_labels"] = store.write_labels(folder, self.model.public, policies.public_json(self.policy))
-            numbered = enumerate(self.model.releases, start=1)
-            entries = [store.write_release(folder, n, release, self._identity or "") for n, release in numbered]
+            if (epoch := self.epoch) is not None:  # the vault stays here: two copies would publish the same sums twice
+                wanted[MEMORY] = replace(epoch, vault=None, place=None).to_json()
+            labels = self.model.public, stored_policies.public_json(self.policy)
+            wanted["public_labels"] = store.write_labels(folder, *labels)
+            releases, whose = enumerate(self.model.releases, start=1), self._identity or ""
+            entries = [store.write_release(folder, n, release, whose) for n, release in releases]
             ledger.copy_to(folder, settings=wanted, releases=entries)
             store.write_manifest(folder, {"identity": self._identity, **wanted, "releases": entries})
             card.write(folder, self.model, wanted, ledger.account)

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from reticent import errors
 from reticent.privacy.rounding import exact, rounded_up
-from reticent.privacy.statement import Statement
 
 if TYPE_CHECKING:
     from reticent.directory import Directory
+    from reticent.privacy.statement import Statement
 
 _BOUNDED = "how much one example counts is what privacy bounds"
 _REFUSED = {
@@ -24,7 +24,7 @@ _REFUSED = {
     "sample_weight": _BOUNDED,
 }
 _FIXED = ("budget", "labels", "path", "memory")
-_SPENT: dict[str, dict[str, Statement]] = {}  # in this process, by family and ledger
+_SPENT: dict[str, dict[str, "Statement"]] = {}  # in this process, by family and ledger
 
 
 def refuse_changes(now: Mapping[str, Any], changes: Mapping[str, Any]) -> None:
@@ -126,6 +126,8 @@ def warn_of_copies(classifier: Any, directory: "Directory") -> None:
     budget = directory.budget
     times = sum(min(len(found.tasks), found.budget.tasks_per_person) for found in of_copies)
     spends = [replace(spend, task=f"{i} {spend.task}") for i, found in enumerate(of_copies) for spend in found.spends]
+    from reticent.privacy.statement import Statement
+
     epsilon, delta = Statement(budget=budget, spends=spends).bound_if_in(times)
     warnings.warn(
         f"{len(of_copies)} copies of one classifier have spent in this process, each with a budget of its own. Who is "

@@ -12,7 +12,7 @@ from typing import Any
 from reticent import errors
 from reticent.budget import Budget
 from reticent.policies import Policy, PublicLabels
-from reticent.privacy import accounting, events
+from reticent.privacy import events
 from reticent.privacy.correlation import DEFAULT_HORIZON, LARGEST_EIGHTHS, LONGEST, Correlation, default_eighths
 
 _IDENTITY = re.compile("[0-9a-f]{32}")
@@ -196,6 +196,8 @@ def remembered(epoch: Epoch, policy: Policy, budget: Budget, *, known: int = 0) 
         )
     else:
         weight = policy.weight(budget, horizon=epoch.horizon)
+    from reticent.privacy import accounting  # takes a while to import
+
     return accounting.remembered(
         budget, epoch=epoch.number, eighths=epoch.eighths, horizon=epoch.horizon, count_weight=weight
     )

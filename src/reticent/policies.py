@@ -20,16 +20,13 @@ from reticent.labels import (
     LabelSpace,
     by_label,
     is_number_or_its_text,
-    labels_from_json,
-    labels_to_json,
     number_of,
     plain,
     public_space,
     spelled,
-    table_from_json,
 )
 from reticent.numerics import text_files
-from reticent.privacy import accounting, count_weights, events, planning, selection
+from reticent.privacy import events
 from reticent.taxonomy import Taxonomy
 
 Remap = Taxonomy | Mapping[Label, Label | None] | Callable[[Label], Label | None]
@@ -243,7 +240,7 @@ class ReleasedLabels:
             raise errors.InvalidValue("Expected a selection that counts. A BinaryTest needs a learner of your own.")
 
     @classmethod
-    def paper(cls, share: float = planning.DEFAULT_SHARE) -> "ReleasedLabels":
+    def paper(cls, share: float = 0.1) -> "ReleasedLabels":
         """The paper's Release Labels: truncated geometric, labels updated only in the tasks that released them."""
         return cls(selection=events.TruncatedGeometric, share=share, remember=False)
 
@@ -253,6 +250,8 @@ class ReleasedLabels:
 
     def joint(self, budget: Budget) -> events.JointGaussian:
         """Returns what a task costs when labels and sums are released together."""
+        from reticent.privacy import planning  # what calibrates takes a while to import
+
         return planning.joint_gaussian(budget, self.weight(budget))
 
     def selection_and_sums(self, budget: Budget) -> tuple[events.LabelSelection, events.Gaussian]:
@@ -264,6 +263,8 @@ class ReleasedLabels:
         """Returns what the labels cost by their own mechanism, and what is left for everything else."""
         if self.selection is None:
             raise errors.InvalidValue("Expected a selection mechanism.")
+        from reticent.privacy import planning
+
         events.refuse_zero_delta(budget.delta)
         share = planning.DEFAULT_SHARE if self.share is None else self.share
         rest = replace(budget, epsilon=budget.epsilon * (1 - share), delta=budget.delta * (1 - share))
@@ -275,6 +276,8 @@ class ReleasedLabels:
         >>> ReleasedLabels().sizes(Budget(epsilon=1.0, delta=1e-5))
         (39, 59)
         """
+        from reticent.privacy import selection
+
         event = self.joint(budget) if self.selection is None else self.selection_and_rest(budget)[0]
         law = selection.law(event)
         return selection.smallest_class(law, 0.5), selection.smallest_class(law, 0.99)
@@ -295,6 +298,8 @@ class ReleasedLabels:
         """
         if self.count_weight is not None:
             return self.count_weight
+        from reticent.privacy import count_weights, planning
+
         if self.class_size is None:
             return count_weights.default_count_weight(budget, horizon=horizon)
         weight = planning.smallest_count_weight(budget, self.class_size)
@@ -326,72 +331,7 @@ def refuse_numbers(policy: Policy, known: LabelSpace) -> None:
 
 
 def _gaussian(budget: Budget) -> events.Gaussian:
+    from reticent.privacy import accounting
+
     sigma = accounting.gaussian_sigma(budget)
     return events.Gaussian(noise_multiplier=sigma, examples_per_person=budget.examples_per_person)
-
-
-def to_json(policy: Policy, budget: Budget, *, horizon: int | None = None) -> dict[str, Any]:
-    """Returns the policy as plain JSON values, without the labels and where they are mapped.
-
-    Guarantees: a weight that was left to the default is written down, so that a later default changes no model.
-                                                                              test_the_weight_is_fixed_when_a_model_is_made
-
-    Args:
-        policy: Where labels come from.
-        budget: What one person may lose over the stream.
-        horizon: With memory: most tasks of an epoch.
-    """
-    if isinstance(policy, ReleasedLabels):
-        kind = policy.selection.__name__ if policy.selection else None
-        weighed = policy.selection is None and policy.class_size is None
-        return {
-            "kind": "released",
-            "count_weight": policy.weight(budget, horizon=horizon) if weighed else None,
-            "class_size": policy.class_size,
-            "remember": policy.remember,
-            "selection": kind,
-            "share": policy.share,
-        }
-    return {"kind": "public"}
-
-
-def public_json(policy: Policy) -> dict[str, Any]:
-    """Returns remap and names as plain JSON values; there may be millions, so they are written once. No function is."""
-    names = None if policy.names is None or callable(policy.names) else labels_to_json(policy.names.items())
-    return {"remap": _remap_to_json(policy), "names": names}
-
-
-def _remap_to_json(policy: Policy) -> dict[str, Any] | None:
-    if not isinstance(policy, PublicLabels) or policy.remap is None:
-        return None
-    if isinstance(policy.remap, Taxonomy):
-        (otherwise,) = labels_to_json([policy.remap.otherwise])
-        parents, titles = (labels_to_json(table.items()) for table in (policy.remap.parents, policy.remap.titles))
-        return {"parents": parents, "otherwise": otherwise, "titles": titles}
-    if isinstance(policy.remap, Mapping):
-        return {"table": labels_to_json(policy.remap.items())}
-    return {"function": True}
-
-
-def from_json(value: Mapping[str, Any], labels: Iterable[Label], public: Mapping[str, Any]) -> Policy:
-    """Returns the policy that `to_json` wrote. A function is not stored; what it would place is dropped.
-
-    Args:
-        value: What `to_json` wrote.
-        labels: The public labels.
-        public: What `public_json` wrote; before there were names it had none.
-    """
-    names = None if (stored := public.get("names")) is None else table_from_json(stored)
-    if value["kind"] == "released":
-        kinds = {kind.__name__: kind for kind in planning.BY_SHARE.values()}
-        fields = {key: value[key] for key in ("count_weight", "class_size", "remember", "share")}
-        chosen = kinds[value["selection"]] if value["selection"] else None
-        if chosen is None and fields["count_weight"] is None and fields["class_size"] is None:
-            fields["count_weight"] = count_weights.WITHOUT_RECORD
-        return ReleasedLabels(**fields, selection=chosen, names=names)
-    remap, space = public.get("remap") or {}, LabelSpace(tuple(labels))
-    if "parents" in remap:
-        (otherwise,) = labels_from_json([remap["otherwise"]])
-        tree = Taxonomy(table_from_json(remap["parents"]), otherwise, table_from_json(remap.get("titles", [])))
-        return PublicLabels(space, tree, names)
-    return PublicLabels(space, table_from_json(remap["table"]) if "table" in remap else None, names)

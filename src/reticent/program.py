@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from reticent import errors, names
 from reticent.budget import Budget
-from reticent.directory import Directory
 from reticent.labels import UNKNOWN, Label
 from reticent.numerics.shared_memory import share_memory
 from reticent.policies import Policy, PublicLabels, ReleasedLabels, refuse_numbers
 from reticent.released.model import Encode, Model
 
 if TYPE_CHECKING:  # learning imports these; predicting does not
+    from reticent.directory import Directory
     from reticent.gate.noise import NoiseSource
     from reticent.sensitive.learners.learner import Learner
     from reticent.sensitive.task import Task
@@ -22,7 +22,7 @@ def learn(
     tasks: Iterable["Task"],
     learner: "Learner",
     policy: Policy,
-    directory: Directory,
+    directory: "Directory",
     *,
     encoder: Encode | None = None,
     noise: "NoiseSource | None" = None,
@@ -56,7 +56,7 @@ def learn(
     return directory.model
 
 
-def name_of_first(directory: Directory) -> str:
+def name_of_first(directory: "Directory") -> str:
     """Returns the name of a model's first task, which nobody has named; refuses to name a second one."""
     if directory.statement().spends:
         raise errors.InvalidValue(
@@ -68,7 +68,7 @@ def name_of_first(directory: Directory) -> str:
 
 
 def task_policy(
-    policy: Policy, labels: Iterable[Label] | None, directory: Directory, *, private: object = None
+    policy: Policy, labels: Iterable[Label] | None, directory: "Directory", *, private: object = None
 ) -> Policy:
     """Returns where the labels of one task come from: a public part of the model's, where one is given.
 
@@ -89,7 +89,7 @@ def task_policy(
     return policy.of_task(labels, directory.model.labels)
 
 
-def _refuse_part(learner: "Learner", directory: Directory) -> None:
+def _refuse_part(learner: "Learner", directory: "Directory") -> None:
     """Refuses a part of the labels where all of them are updated by every task; a learner that can says `narrows`."""
     if directory.epoch is not None:
         raise errors.InvalidValue("Expected labels= without memory: its noise spans the same rows in all tasks.")
@@ -100,7 +100,7 @@ def _refuse_part(learner: "Learner", directory: Directory) -> None:
         )
 
 
-def warn_of_near_name(task: str, directory: Directory) -> None:
+def warn_of_near_name(task: str, directory: "Directory") -> None:
     """Warns of a task's name that is nearly that of another one in the ledger."""
     try:
         spends = directory.spends_like(task)
@@ -116,7 +116,7 @@ def warn_of_near_name(task: str, directory: Directory) -> None:
         )
 
 
-def warn_of_no_label(policy: Policy, directory: Directory, task: str) -> None:
+def warn_of_no_label(policy: Policy, directory: "Directory", task: str) -> None:
     """Says loudly that a model knows no label after a task, which its releases show anyway."""
     if isinstance(policy, ReleasedLabels) and not len(directory.model.labels):
         needed = 0 if directory.epoch is not None else policy.sizes(directory.budget)[1]

@@ -9,13 +9,12 @@ import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 
 from reticent import errors
-from reticent.directory import Directory
 from reticent.released.model import Encode, Model
 from reticent.released.release import Release
 from reticent.released.settings import COLUMNS, MOST_COLUMNS
-from reticent.released.wellformed import width_of
 
 if TYPE_CHECKING:  # learning imports it; predicting does not
+    from reticent.directory import Directory
     from reticent.sensitive.learners.learner import Learner
 
 
@@ -44,6 +43,8 @@ def refuse_fitted(encoder: Encode | None) -> None:
 
 def n_features(encoder: Encode | None, model: Model) -> int:
     """Returns the width of features, as scikit-learn has it; an attribute that is not there where inputs are others."""
+    from reticent.released.wellformed import width_of  # takes a while to import
+
     width = next((width_of(release.parameters) for release in model.releases if release.parameters), None)
     if encoder is not None or width is None:
         raise AttributeError("n_features_in_ is there once a task with features was learned, without an encoder.")
@@ -101,20 +102,20 @@ def refuse_other(kept: Sequence[str] | None, X: Any, *, first: bool = False, spe
     return None if kept is None else list(kept)
 
 
-def of(directory: Directory) -> list[str] | None:
+def of(directory: "Directory") -> list[str] | None:
     """Returns the names of the columns of a model's first task; None where it had none."""
     kept: list[str] | None = directory.settings.get(COLUMNS)
     return kept
 
 
-def of_task(directory: Directory, X: Any) -> dict[str, Any]:
+def of_task(directory: "Directory", X: Any) -> dict[str, Any]:
     """Returns the names to store before a task is learned; refuses other columns than those of the first task."""
     before = any(release.parameters for release in directory.model.releases)
     columns = refuse_other(of(directory), X, first=not before, spends=True)
     return {} if columns is None else {COLUMNS: columns}
 
 
-def feature_names(directory: Directory) -> npt.NDArray[np.object_]:
+def feature_names(directory: "Directory") -> npt.NDArray[np.object_]:
     """Returns the names as scikit-learn has them; an attribute that is not there where there are none."""
     kept = of(directory)
     if kept is None:

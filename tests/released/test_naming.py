@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reticent as rt
-from reticent import errors
+from reticent import errors, stored_policies
 from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
 from reticent.labels import LabelSpace
@@ -228,7 +228,7 @@ def test_one_row_changes_no_name():
 def test_older_models_have_no_names(tmp_path):
     entry = store.write_labels(tmp_path, LabelSpace(LABELS), {"remap": None})
     labels, public = store.read_labels(tmp_path, entry)
-    assert rt.policies.from_json({"kind": "public"}, labels, public) == rt.PublicLabels(LABELS)
+    assert stored_policies.from_json({"kind": "public"}, labels, public) == rt.PublicLabels(LABELS)
 
 
 @pytest.mark.parametrize(
@@ -240,4 +240,4 @@ def test_names_of_a_hostile_file_are_refused(tmp_path, names):
     with store.readable(tmp_path / store.LABELS):
         found = store.read_labels(tmp_path, entry)
     with pytest.raises(errors.InvalidValue, match=r"Expected|cannot be|is empty"), store.readable(tmp_path):
-        rt.policies.from_json({"kind": "public"}, *found)
+        stored_policies.from_json({"kind": "public"}, *found)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from reticent import errors, names, policies
+from reticent import errors, names, stored_policies
 from reticent.budget import Budget
 from reticent.memory import Epoch
 from reticent.numerics import files
@@ -268,7 +268,7 @@ def described(
     return settings.to_store(
         {
             "budget": budget.to_json(),
-            "policy": policies.to_json(policy, budget, horizon=None if epoch is None else epoch.horizon),
+            "policy": stored_policies.to_json(policy, budget, horizon=None if epoch is None else epoch.horizon),
             "rule": rule.to_json(),
             "learner": learner,
             "encoder": encoder,

@@ -6,18 +6,20 @@ first release that can; nothing is encoded again later.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from reticent import errors, names
-from reticent.encoders.encoder import Encoder
 from reticent.labels import Label, LabelSpace
 from reticent.numerics.rows import unit_or_zero
 from reticent.policies import Policy, PublicLabels
 from reticent.released.model import Encode, Ints, learned_rows
 from reticent.released.release import Past
+
+if TYPE_CHECKING:  # takes a while to import
+    from reticent.encoders.encoder import Encoder
 
 NAMED, NAMES = "named", "names"  # rows of the label space, and a unit feature of the name of each
 ALL_NAMED = 2_000
@@ -71,7 +73,9 @@ class Naming:
         """
         refuse_unusable(policy, encoder, width=width)
         given = isinstance(policy, PublicLabels) and policy.name_features is not None
-        encode = _Encoding(policy, encoder, width) if given or _reads_texts(encoder) else None
+        ours = _known(encoder)
+        reads = ours is not None and ours.reads_texts
+        encode = _Encoding(policy, encoder, width) if given or reads else None
         if encode is None:  # nothing below is asked for
             rows, features = _none(width)
             return cls(None, rows, (rows, features), rows, features)
@@ -129,8 +133,9 @@ def refuse_unusable(policy: Policy, encoder: Encode | None, *, width: int | None
         width: The number of features of an example; by default the encoder's.
     """
     given = policy.name_features if isinstance(policy, PublicLabels) else None
-    if width is None and isinstance(encoder, Encoder):
-        width = encoder.width
+    known = _known(encoder)
+    if width is None and known is not None:
+        width = known.width
     if given is not None and width is not None and given.shape[1] != width:
         raise errors.InvalidValue(
             f"Expected name_features of {width} columns, as the features of examples have; got {given.shape[1]}. Use "
@@ -138,16 +143,16 @@ def refuse_unusable(policy: Policy, encoder: Encode | None, *, width: int | None
         )
     if policy.names is None:
         return
-    if not _reads_texts(encoder):
+    if known is None or not known.reads_texts:
         raise errors.InvalidValue(
             "Expected an encoder that reads texts, such as minilm() or wrap(..., probe=TEXT), with names. Leave names "
             "out, or pass PublicLabels(..., name_features=...) that are comparable with features of examples."
         )
     for label, text in policy.names.items() if isinstance(policy.names, Mapping) else ():
-        if isinstance(encoder, Encoder) and not encoder.reads_whole(text):
+        if not known.reads_whole(text):
             raise errors.InvalidValue(
-                f"The name of label {names.shown(repr(label))[:200]} is longer than {encoder.name} reads: "
-                f"{encoder.backend.longest} tokens. Shorten it."
+                f"The name of label {names.shown(repr(label))[:200]} is longer than {known.name} reads: "
+                f"{known.backend.longest} tokens. Shorten it."
             )
 
 
@@ -179,17 +184,23 @@ class _Encoding:
             given[rows < 0] = 0  # added later
             return unit_or_zero(given)
         features = np.zeros((len(labels), self.width), np.float32)
-        if not isinstance(self.encoder, Encoder) or not _reads_texts(self.encoder):
+        encoder = _known(self.encoder)
+        if encoder is None or not encoder.reads_texts:
             return features
         named = {i: text for i, label in enumerate(labels) if (text := self.policy.name(label)) is not None}
-        read = {i: text for i, text in named.items() if self.encoder.reads_whole(text)}
+        read = {i: text for i, text in named.items() if encoder.reads_whole(text)}
         if read:
-            features[list(read)] = unit_or_zero(self.encoder(list(read.values())))
+            features[list(read)] = unit_or_zero(encoder(list(read.values())))
         return features
 
 
-def _reads_texts(encoder: Encode | None) -> bool:
-    return isinstance(encoder, Encoder) and encoder.reads_texts
+def _known(encoder: Encode | None) -> "Encoder | None":
+    """Returns an encoder of reticent; None for a function of the user's, which says nothing about itself."""
+    if encoder is None:
+        return None
+    from reticent.encoders.encoder import Encoder
+
+    return encoder if isinstance(encoder, Encoder) else None
 
 
 def _none(width: int) -> tuple[Ints, Features]:

@@ -80,7 +80,7 @@ def write_labels(folder: Path, labels: LabelSpace, public: Mapping[str, Any]) ->
     Args:
         folder: The model directory.
         labels: Known before any task.
-        public: What `policies.public_json` returned.
+        public: What `stored_policies.public_json` returned.
     """
     blob = json.dumps({"labels": labels_to_json(labels.labels), **public}).encode()
     if len(blob) > _LARGEST_LABELS:

@@ -32,7 +32,8 @@ TABLE += (Row("made-up", events.MadeUp, MadeUpLaw),)
 """
 SCRIPT = """
 import json, sys
-from reticent import Budget, ReleasedLabels, cli, policies
+from reticent import Budget, ReleasedLabels, cli
+from reticent import stored_policies as stored
 from reticent.privacy import accounting, events, selection, stored_events
 
 event, policy = events.MadeUp(epsilon=1.0, delta=1e-5), ReleasedLabels(selection=events.MadeUp)
@@ -41,7 +42,7 @@ print(json.dumps({
     "cost": accounting.delta(event, 1.0),
     "spent": type(policy.selection_and_sums(Budget(epsilon=1.0, delta=1e-5))[0]).__name__,
     "event": stored_events.from_json(stored_events.to_json(event)) == event,
-    "policy": policies.from_json(policies.to_json(policy, Budget(epsilon=1.0, delta=1e-5)), (), {}) == policy,
+    "policy": stored.from_json(stored.to_json(policy, Budget(epsilon=1.0, delta=1e-5)), (), {}) == policy,
 }))
 sys.argv = ["reticent", "plan", "--epsilon", "1", "--delta", "1e-5", "--mechanism", "made-up", "--json"]
 cli.main()

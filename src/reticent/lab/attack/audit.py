@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reticent import errors, policies
+from reticent import errors, stored_policies
 from reticent.budget import Budget
 from reticent.encoders.adapters import film, last_layer
 from reticent.encoders.encoder import Encoder
@@ -104,7 +104,7 @@ def audit_model(path: str | os.PathLike[str], *, trials: int | None = None) -> A
     settings = store.read_manifest(Path(path))
     stored = settings["learner"]
     learner = Cosine() if stored is None else learners.from_json(stored)
-    policy = policies.from_json(settings["policy"], ("first", "second"), {})
+    policy = stored_policies.from_json(settings["policy"], ("first", "second"), {})
     if isinstance(learner, PeftEnsemble):
         encoder = settings["encoder"]
         through = learner.adapter is None and encoder is not None and encoder["digest"] is not None
