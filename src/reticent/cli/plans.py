@@ -1,4 +1,4 @@
-"""The verb plan: what a budget buys, and what a stream costs."""
+"""The verb plan: what a budget buys, before any data exists."""
 
 import dataclasses
 import json
@@ -9,7 +9,7 @@ import typer
 
 from reticent import errors
 from reticent.budget import Budget
-from reticent.cli import cost_plans, person_options
+from reticent.cli import person_options
 from reticent.cli.inputs import memory_of
 from reticent.cli.options import AsJson, Horizon, Plot, Recurring, TaskSize, console, starting_with, tell
 from reticent.privacy.mechanism_names import DEFAULT_SHARE, JOINT_GAUSSIAN, MECHANISMS
@@ -65,7 +65,7 @@ def plan(
     count_weight: Annotated[
         float | None, typer.Option(help="c^2 of the joint Gaussian; by default chosen for the class sizes.")
     ] = None,
-    tasks: Annotated[str, typer.Option(help="Length of the stream.", metavar="N")] = "1",
+    tasks: Annotated[int, typer.Option(help="Length of the stream.")] = 1,
     tasks_per_person: Annotated[int, typer.Option(help="In how many tasks one person may appear.")] = 1,
     examples_per_person: Annotated[int, typer.Option(help="How many examples one person may add to a task.")] = 1,
     replace_one: person_options.ReplaceOne = False,
@@ -83,47 +83,27 @@ def plan(
         Path | None,
         typer.Option(help="Also write an interactive page with sliders, one file that needs no network; - prints it."),
     ] = None,
-    rows: cost_plans.Rows = None,
-    width: cost_plans.Width = None,
-    labels: cost_plans.Labels = None,
-    live_labels: cost_plans.LiveLabels = None,
-    workers: cost_plans.Workers = None,
-    shards: cost_plans.Shards = None,
-    file: cost_plans.File = None,
-    texts: cost_plans.Texts = False,
-    measure: cost_plans.Measure = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a budget buys, before any data exists, and what a stream costs.
+    """Say what a budget buys, before any data exists.
 
     Noise, thresholds, and which classes will be released, for every label mechanism. Or backwards: which epsilon
-    releases classes of a size. With --rows: time, memory and disk, on one machine or a cluster.
+    releases classes of a size.
 
     Example: `reticent plan --epsilon 1 --delta 1e-5 --class-size 100 --tasks 12` or
-    `reticent plan --release 50 --class-size 40 --tasks 12 --like clinc150` or
-    `reticent plan --rows 1e8 --width 768 --labels 1e6 --tasks 60 --workers 16`
+    `reticent plan --release 50 --class-size 40 --tasks 12 --like clinc150`
     """
-    length = cost_plans.count("tasks", tasks)
-    given = {"width": width, "labels": labels, "live_labels": live_labels, "workers": workers, "shards": shards}
-    stream = cost_plans.planned(rows, length, texts=texts, measure=measure, file=file, **given)
-    if stream is not None and epsilon is None and release is None:
-        if plot is not None or html is not None:
-            raise errors.InvalidValue("Expected --epsilon E or --release N with --plot and --html: they show privacy.")
-        if as_json:
-            typer.echo(json.dumps({"costs": stream.json()}, indent=2))
-        else:
-            cost_plans.show(stream)
-        return
     from reticent.privacy import planning
     from reticent.privacy.backwards import CHANCE
     from reticent.privacy.count_weights import default_count_weight
 
     if (epsilon is None) == (release is None):
-        raise errors.InvalidValue("Expected --epsilon E, or --release N to find it; or --rows N.")
+        raise errors.InvalidValue("Expected --epsilon E, or --release N to find it.")
     if chance is not None and release is None:
         raise errors.InvalidValue("Expected --release N with --chance.")
-    if 1 < length < tasks_per_person:
-        raise errors.InvalidValue(f"Expected tasks-per-person <= tasks, got {tasks_per_person} > {length}.")
+    errors.whole("tasks", tasks, at_least=1, at_most=10**15)
+    if 1 < tasks < tasks_per_person:
+        raise errors.InvalidValue(f"Expected tasks-per-person <= tasks, got {tasks_per_person} > {tasks}.")
     if learner not in ("cosine", "peft"):
         raise errors.InvalidValue(f"Expected a learner out of cosine, peft; got {learner}.")
     loss = 1.0 if epsilon is None else epsilon
@@ -144,11 +124,11 @@ def plan(
     if kept is not None:
         from reticent.privacy.memory_plan import memory_plan
 
-        remembered = memory_plan(budget, kept, tasks=length, class_sizes=asked, count_weight=count_weight)
+        remembered = memory_plan(budget, kept, tasks=tasks, class_sizes=asked, count_weight=count_weight)
     if plot is not None:
         _plot_plan(plot, budget, chosen)
     if html is not None:
-        _write_page(html, budget, size=sizes[0], tasks=length, like=like)
+        _write_page(html, budget, size=sizes[0], tasks=tasks, like=like)
         if html == STANDARD_OUTPUT:
             return
     if as_json:
@@ -156,7 +136,6 @@ def plan(
         facts |= {} if remembered is None else {"memory": remembered.json()}
         facts |= {} if release is None else {"release": {"class_size": release, "chance": wanted}}
         facts |= {} if like is None else {"like": {"data": like, "expected": [guess.json() for guess in guesses]}}
-        facts |= {} if stream is None else {"costs": stream.json()}
         typer.echo(json.dumps(facts, indent=2))
         return
     from reticent.report.terminal import expected_table, plan_notes, plan_tables, training_table
@@ -168,7 +147,7 @@ def plan(
         terminal.print(f"{found}, at delta {exact(delta)}, in every task that has one.", markup=False, highlight=False)
     for table in plan_tables(plans):
         terminal.print(table)
-    for line in (*plan_notes(chosen, length, asked=bool(class_size) and release is None), _assumed(budget)):
+    for line in (*plan_notes(chosen, tasks, asked=bool(class_size) and release is None), _assumed(budget)):
         terminal.print(line, markup=False, highlight=False)
     for written in filter(None, (plot, html)):
         tell(f"Wrote {written}.")
@@ -184,8 +163,6 @@ def plan(
         terminal.print(training_table(training))
         terminal.print(f"Likely better: {training.likely_better}. {training.why}", markup=False, highlight=False)
         terminal.print("rt.compare(proxy, budget, tasks) simulates both on public data.", markup=False, highlight=False)
-    if stream is not None:
-        cost_plans.show(stream)
 
 
 def _shapes() -> tuple[str, ...]:
