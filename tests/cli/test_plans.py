@@ -45,7 +45,6 @@ def test_plan_finds_the_epsilon_for_a_class_size():
         ("--epsilon 1 --like mnist", "Expected --like with one of clinc150"),
         ("--epsilon 1 --html page.txt", "ends in .html"),
         ("--epsilon 1 --html no/where.html", "Cannot write"),
-        ("--epsilon 1 --examples-per-person 2 --html page.html", "one example per person and task"),
     ],
 )
 def test_backwards_refusals_print_one_line(words, sentence, tmp_path, monkeypatch):
@@ -68,14 +67,17 @@ def test_accuracy_to_expect_is_a_curve_over_epsilon():
     assert "no promise" in table
 
 
-def test_the_page_is_written_or_printed(tmp_path):
+def test_the_page_of_a_plan_is_written_or_printed(tmp_path):
     words = ["plan", "--release", 80, "--tasks", 12]
     assert f"Wrote {tmp_path / 'plan.html'}.\n" in reticent(*words, "--html", tmp_path / "plan.html").stdout
     text = (tmp_path / "plan.html").read_text()
     assert text == reticent(*words, "--html", "-").stdout.removesuffix("\n")
-    assert 'name="size" value="80"' in text
     solved = budget_to_release(Budget(epsilon=1.0, delta=1e-5), 80).epsilon
-    assert f'name="epsilon" value="{solved}"' in text
+    assert f"<p>Classes of 80 are released with probability 0.99 from epsilon {solved} on" in text
+    assert text.count("<table") == 2
+    more = reticent(*words, "--learner", "peft", "--memory", "--html", "-").stdout
+    assert "DP-SGD, each task" in more
+    assert "Memory: noise on a class that comes back" in more
 
 
 def test_guesses_were_checked_where_labels_are_released():

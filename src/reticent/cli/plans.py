@@ -16,6 +16,8 @@ from reticent.privacy.mechanism_names import DEFAULT_SHARE, JOINT_GAUSSIAN, MECH
 from reticent.privacy.rounding import exact
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from reticent.privacy.expected import Expected
     from reticent.privacy.planning import Plan
 
@@ -81,7 +83,7 @@ def plan(
     plot: Plot = None,
     html: Annotated[
         Path | None,
-        typer.Option(help="Also write an interactive page with sliders, one file that needs no network; - prints it."),
+        typer.Option(help="Also write the tables as a page, one file that needs no network; - prints it."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -127,8 +129,32 @@ def plan(
         remembered = memory_plan(budget, kept, tasks=tasks, class_sizes=asked, count_weight=count_weight)
     if plot is not None:
         _plot_plan(plot, budget, chosen)
+    shown: list[Table | str] = []
+    if html is not None or not as_json:
+        from reticent.report.terminal import expected_table, plan_notes, plan_tables, training_table
+
+        if release is not None:
+            found = (
+                f"Classes of {release} are released with probability {wanted:g} from epsilon {exact(budget.epsilon)}"
+            )
+            shown.append(f"{found} on, at delta {exact(delta)}, in every task that has one.")
+        shown += plan_tables([planning.plan(budget, mechanism=name, **settings) for name in MECHANISMS])
+        shown += plan_notes(chosen, tasks, asked=bool(class_size) and release is None)
+        shown.append(_assumed(budget))
+        if like is not None:
+            shown += [expected_table(guesses, data=like, size=sizes[0]), _ABOUT_GUESSES]
+        if remembered is not None:
+            from reticent.report.memory_tables import memory_lines
+
+            shown += memory_lines(remembered)
+        if training is not None:
+            shown += [
+                training_table(training),
+                f"Likely better: {training.likely_better}. {training.why}",
+                "rt.compare(proxy, budget, tasks) simulates both on public data.",
+            ]
     if html is not None:
-        _write_page(html, budget, size=sizes[0], tasks=tasks, like=like)
+        _write_page(html, shown)
         if html == STANDARD_OUTPUT:
             return
     if as_json:
@@ -138,31 +164,11 @@ def plan(
         facts |= {} if like is None else {"like": {"data": like, "expected": [guess.json() for guess in guesses]}}
         typer.echo(json.dumps(facts, indent=2))
         return
-    from reticent.report.terminal import expected_table, plan_notes, plan_tables, training_table
-
-    plans = [planning.plan(budget, mechanism=name, **settings) for name in MECHANISMS]
     terminal = console()
-    if release is not None:
-        found = f"Classes of {release} are released with probability {wanted:g} from epsilon {exact(budget.epsilon)} on"
-        terminal.print(f"{found}, at delta {exact(delta)}, in every task that has one.", markup=False, highlight=False)
-    for table in plan_tables(plans):
-        terminal.print(table)
-    for line in (*plan_notes(chosen, tasks, asked=bool(class_size) and release is None), _assumed(budget)):
-        terminal.print(line, markup=False, highlight=False)
+    for table_or_text in shown:
+        terminal.print(table_or_text, markup=False, highlight=False)
     for written in filter(None, (plot, html)):
         tell(f"Wrote {written}.")
-    if like is not None:
-        terminal.print(expected_table(guesses, data=like, size=sizes[0]))
-        terminal.print(_ABOUT_GUESSES, markup=False, highlight=False)
-    if remembered is not None:
-        from reticent.report.memory_tables import memory_lines
-
-        for shown in memory_lines(remembered):
-            terminal.print(shown, markup=False, highlight=False)
-    if training is not None:
-        terminal.print(training_table(training))
-        terminal.print(f"Likely better: {training.likely_better}. {training.why}", markup=False, highlight=False)
-        terminal.print("rt.compare(proxy, budget, tasks) simulates both on public data.", markup=False, highlight=False)
 
 
 def _shapes() -> tuple[str, ...]:
@@ -213,17 +219,16 @@ def _share(text: str) -> float | Literal["auto"]:
         raise errors.InvalidValue(f"Expected share to be a number from 0 to 1, or auto, got {text}.") from None
 
 
-def _write_page(path: Path, budget: Budget, *, size: int, tasks: int, like: str | None) -> None:
+def _write_page(path: Path, shown: "list[Table | str]") -> None:
     from reticent.report.plan_page import plan_page
 
-    text = plan_page(budget, size=size, tasks=max(tasks, budget.tasks_per_person), like=like or "clinc150")
     if path == STANDARD_OUTPUT:
-        typer.echo(text)
+        typer.echo(plan_page(shown))
         return
     if path.suffix.lower() != ".html":
         raise errors.InvalidValue(f"Expected a file that ends in .html, or - to print the page, got {path.name}.")
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(plan_page(shown), encoding="utf-8")
     except OSError as error:
         raise errors.InvalidValue(f"Cannot write {path}: {error.strerror}.") from error
 
