@@ -1,6 +1,5 @@
 """The verb plan: what a budget buys, before any data exists."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,14 +17,9 @@ from reticent.privacy.rounding import exact
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from reticent.privacy.expected import Expected
     from reticent.privacy.planning import Plan
 
 STANDARD_OUTPUT = Path("-")
-_ABOUT_GUESSES = (
-    "A guess from another data set, no promise: all classes of one size, each in one of ten tasks, labels without "
-    "names. Released: a label that is not released is never right. For a public sample of your own: reticent compare."
-)
 
 
 def plan(
@@ -45,14 +39,6 @@ def plan(
     ] = None,
     chance: Annotated[
         float | None, typer.Option(help="With --release: with which probability they are to be released; 0.99.")
-    ] = None,
-    like: Annotated[
-        str | None,
-        typer.Option(
-            help="Also guess accuracy, from a curve measured on a public data set of similar shape: clinc150 (short "
-            "texts), icd10cm-blocks (diagnoses) or cifar100-features (images).",
-            autocompletion=starting_with(lambda: _shapes()),
-        ),
     ] = None,
     mechanism: Annotated[
         str,
@@ -93,7 +79,7 @@ def plan(
     releases classes of a size.
 
     Example: `reticent plan --epsilon 1 --delta 1e-5 --class-size 100 --tasks 12` or
-    `reticent plan --release 50 --class-size 40 --tasks 12 --like clinc150`
+    `reticent plan --release 50 --class-size 40 --tasks 12`
     """
     from reticent.privacy import planning
     from reticent.privacy.backwards import CHANCE
@@ -120,7 +106,6 @@ def plan(
     training = planning.training_plan(budget, class_size=min(sizes), task_size=task_size) if learner == "peft" else None
     settings: dict[str, Any] = {"class_sizes": asked, "share": part, "count_weight": count_weight}
     chosen = planning.plan(budget, mechanism=mechanism, **settings)
-    guesses = [] if like is None else _guesses(budget, like, sizes[0], mechanism, part, count_weight)
     kept = memory_of(Path("vault") if memory else None, horizon, recurring)
     remembered = None
     if kept is not None:
@@ -131,7 +116,7 @@ def plan(
         _plot_plan(plot, budget, chosen)
     shown: list[Table | str] = []
     if html is not None or not as_json:
-        from reticent.report.terminal import expected_table, plan_notes, plan_tables, training_table
+        from reticent.report.terminal import plan_notes, plan_tables, training_table
 
         if release is not None:
             found = (
@@ -141,8 +126,6 @@ def plan(
         shown += plan_tables([planning.plan(budget, mechanism=name, **settings) for name in MECHANISMS])
         shown += plan_notes(chosen, tasks, asked=bool(class_size) and release is None)
         shown.append(_assumed(budget))
-        if like is not None:
-            shown += [expected_table(guesses, data=like, size=sizes[0]), _ABOUT_GUESSES]
         if remembered is not None:
             from reticent.report.memory_tables import memory_lines
 
@@ -161,7 +144,6 @@ def plan(
         facts = chosen.json() if training is None else {**chosen.json(), "training": training.json()}
         facts |= {} if remembered is None else {"memory": remembered.json()}
         facts |= {} if release is None else {"release": {"class_size": release, "chance": wanted}}
-        facts |= {} if like is None else {"like": {"data": like, "expected": [guess.json() for guess in guesses]}}
         typer.echo(json.dumps(facts, indent=2))
         return
     terminal = console()
@@ -169,12 +151,6 @@ def plan(
         terminal.print(table_or_text, markup=False, highlight=False)
     for written in filter(None, (plot, html)):
         tell(f"Wrote {written}.")
-
-
-def _shapes() -> tuple[str, ...]:
-    from reticent.privacy import expected
-
-    return expected.names()
 
 
 def _backwards(
@@ -185,20 +161,6 @@ def _backwards(
     if share == "auto":
         raise errors.InvalidValue("Expected a number for --share with --release: auto is found from epsilon.")
     return budget_to_release(budget, release, chance=chance, mechanism=mechanism, share=share, count_weight=weight)
-
-
-def _guesses(
-    budget: Budget, like: str, size: int, mechanism: str, share: float | Literal["auto"], weight: float | None
-) -> "list[Expected]":
-    """Returns the accuracy to expect at some epsilons and at the budget's."""
-    from reticent.privacy import expected, planning
-
-    curve = expected.like(like)
-    budgets = [dataclasses.replace(budget, epsilon=e) for e in sorted({*expected.EPSILONS, budget.epsilon})]
-    plans = [
-        planning.plan(b, mechanism=mechanism, class_sizes=[size], share=share, count_weight=weight) for b in budgets
-    ]
-    return [expected.expected(plan, curve) for plan in plans]
 
 
 def _assumed(budget: Budget) -> str:
