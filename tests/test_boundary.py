@@ -43,7 +43,6 @@ PLACES = {
     **dict.fromkeys(
         [
             "budget",
-            "running_costs",
             "label_names",
             "labels",
             "memory",

@@ -52,7 +52,6 @@ LAST = (
     "privacy/backwards.py",
     "privacy/confidence.py",
     "privacy/event_words.py",
-    "privacy/expected.py",
     "privacy/planning.py",
     "privacy/statement.py",
     "privacy/statement_text.py",

@@ -59,6 +59,7 @@ def test_plan_takes_persons_in_several_tasks():
         ("--epsilon 1 --delta 1e-5 --share lots", "Expected share to be a number"),
         ("--epsilon 1 --delta 1e-5 --count-weight 2", "count_weight < 1"),
         ("--epsilon 1 --delta 1e-5 --tasks 0", "tasks >= 1"),
+        ("--epsilon 1 --delta 1e-5 --tasks 9" + 400 * "0", "tasks <= 1000000000000000"),
         ("--epsilon 1 --delta 1e-5 --tasks 2 --tasks-per-person 3", "tasks-per-person <= tasks"),
         ("--epsilon 1 --delta 1e-5 --examples-per-person 0", "examples_per_person >= 1"),
         ("--epsilon 1 --delta 1e-5 --plot plan.pdf", ".png or .html"),

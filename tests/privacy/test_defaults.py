@@ -12,7 +12,6 @@ from reticent.privacy import (
     correlation,
     count_weights,
     events,
-    expected,
     memory_plan,
     planning,
     rounding,
@@ -59,7 +58,6 @@ def test_plans_show_the_documented_sizes_and_chances():
     assert memory_plan.DEFAULT_SIZES == (1, 2, 5, 10, 20, 50)
     assert (memory_plan.LIKELY, memory_plan.SURE) == (0.5, 0.99)
     assert memory_plan._TIMES == (1, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
-    assert expected.EPSILONS == (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
     assert count_weights.HALF_SIGNAL == 13.0
 
 

@@ -10,7 +10,6 @@ from reticent.privacy import (
     conditions,
     correlation,
     events,
-    expected,
     memory_plan,
     planning,
     pld,
@@ -63,7 +62,6 @@ OTHERS = (
     renyi.Bound,
     correlation.Correlation,
     planning.ClassPlan,
-    expected.Expected,
 )
 SHOWN = (
     planning.Plan,
@@ -71,7 +69,6 @@ SHOWN = (
     memory_plan.Returning,
     memory_plan.BecomesKnown,
     memory_plan.MemoryPlan,
-    expected.Curve,
     statement.Spend,
     statement.Act,
     statement.EpochCost,

@@ -1,6 +1,5 @@
-"""The verb plan: what a budget buys, and what a stream costs."""
+"""The verb plan: what a budget buys, before any data exists."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -9,21 +8,18 @@ import typer
 
 from reticent import errors
 from reticent.budget import Budget
-from reticent.cli import cost_plans, person_options
+from reticent.cli import person_options
 from reticent.cli.inputs import memory_of
 from reticent.cli.options import AsJson, Horizon, Plot, Recurring, TaskSize, console, starting_with, tell
 from reticent.privacy.mechanism_names import DEFAULT_SHARE, JOINT_GAUSSIAN, MECHANISMS
 from reticent.privacy.rounding import exact
 
 if TYPE_CHECKING:
-    from reticent.privacy.expected import Expected
+    from rich.table import Table
+
     from reticent.privacy.planning import Plan
 
 STANDARD_OUTPUT = Path("-")
-_ABOUT_GUESSES = (
-    "A guess from another data set, no promise: all classes of one size, each in one of ten tasks, labels without "
-    "names. Released: a label that is not released is never right. For a public sample of your own: reticent compare."
-)
 
 
 def plan(
@@ -44,14 +40,6 @@ def plan(
     chance: Annotated[
         float | None, typer.Option(help="With --release: with which probability they are to be released; 0.99.")
     ] = None,
-    like: Annotated[
-        str | None,
-        typer.Option(
-            help="Also guess accuracy, from a curve measured on a public data set of similar shape: clinc150 (short "
-            "texts), icd10cm-blocks (diagnoses) or cifar100-features (images).",
-            autocompletion=starting_with(lambda: _shapes()),
-        ),
-    ] = None,
     mechanism: Annotated[
         str,
         typer.Option(
@@ -65,7 +53,7 @@ def plan(
     count_weight: Annotated[
         float | None, typer.Option(help="c^2 of the joint Gaussian; by default chosen for the class sizes.")
     ] = None,
-    tasks: Annotated[str, typer.Option(help="Length of the stream.", metavar="N")] = "1",
+    tasks: Annotated[int, typer.Option(help="Length of the stream.")] = 1,
     tasks_per_person: Annotated[int, typer.Option(help="In how many tasks one person may appear.")] = 1,
     examples_per_person: Annotated[int, typer.Option(help="How many examples one person may add to a task.")] = 1,
     replace_one: person_options.ReplaceOne = False,
@@ -81,49 +69,29 @@ def plan(
     plot: Plot = None,
     html: Annotated[
         Path | None,
-        typer.Option(help="Also write an interactive page with sliders, one file that needs no network; - prints it."),
+        typer.Option(help="Also write the tables as a page, one file that needs no network; - prints it."),
     ] = None,
-    rows: cost_plans.Rows = None,
-    width: cost_plans.Width = None,
-    labels: cost_plans.Labels = None,
-    live_labels: cost_plans.LiveLabels = None,
-    workers: cost_plans.Workers = None,
-    shards: cost_plans.Shards = None,
-    file: cost_plans.File = None,
-    texts: cost_plans.Texts = False,
-    measure: cost_plans.Measure = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a budget buys, before any data exists, and what a stream costs.
+    """Say what a budget buys, before any data exists.
 
     Noise, thresholds, and which classes will be released, for every label mechanism. Or backwards: which epsilon
-    releases classes of a size. With --rows: time, memory and disk, on one machine or a cluster.
+    releases classes of a size.
 
     Example: `reticent plan --epsilon 1 --delta 1e-5 --class-size 100 --tasks 12` or
-    `reticent plan --release 50 --class-size 40 --tasks 12 --like clinc150` or
-    `reticent plan --rows 1e8 --width 768 --labels 1e6 --tasks 60 --workers 16`
+    `reticent plan --release 50 --class-size 40 --tasks 12`
     """
-    length = cost_plans.count("tasks", tasks)
-    given = {"width": width, "labels": labels, "live_labels": live_labels, "workers": workers, "shards": shards}
-    stream = cost_plans.planned(rows, length, texts=texts, measure=measure, file=file, **given)
-    if stream is not None and epsilon is None and release is None:
-        if plot is not None or html is not None:
-            raise errors.InvalidValue("Expected --epsilon E or --release N with --plot and --html: they show privacy.")
-        if as_json:
-            typer.echo(json.dumps({"costs": stream.json()}, indent=2))
-        else:
-            cost_plans.show(stream)
-        return
     from reticent.privacy import planning
     from reticent.privacy.backwards import CHANCE
     from reticent.privacy.count_weights import default_count_weight
 
     if (epsilon is None) == (release is None):
-        raise errors.InvalidValue("Expected --epsilon E, or --release N to find it; or --rows N.")
+        raise errors.InvalidValue("Expected --epsilon E, or --release N to find it.")
     if chance is not None and release is None:
         raise errors.InvalidValue("Expected --release N with --chance.")
-    if 1 < length < tasks_per_person:
-        raise errors.InvalidValue(f"Expected tasks-per-person <= tasks, got {tasks_per_person} > {length}.")
+    errors.whole("tasks", tasks, at_least=1, at_most=10**15)
+    if 1 < tasks < tasks_per_person:
+        raise errors.InvalidValue(f"Expected tasks-per-person <= tasks, got {tasks_per_person} > {tasks}.")
     if learner not in ("cosine", "peft"):
         raise errors.InvalidValue(f"Expected a learner out of cosine, peft; got {learner}.")
     loss = 1.0 if epsilon is None else epsilon
@@ -138,60 +106,51 @@ def plan(
     training = planning.training_plan(budget, class_size=min(sizes), task_size=task_size) if learner == "peft" else None
     settings: dict[str, Any] = {"class_sizes": asked, "share": part, "count_weight": count_weight}
     chosen = planning.plan(budget, mechanism=mechanism, **settings)
-    guesses = [] if like is None else _guesses(budget, like, sizes[0], mechanism, part, count_weight)
     kept = memory_of(Path("vault") if memory else None, horizon, recurring)
     remembered = None
     if kept is not None:
         from reticent.privacy.memory_plan import memory_plan
 
-        remembered = memory_plan(budget, kept, tasks=length, class_sizes=asked, count_weight=count_weight)
+        remembered = memory_plan(budget, kept, tasks=tasks, class_sizes=asked, count_weight=count_weight)
     if plot is not None:
         _plot_plan(plot, budget, chosen)
+    shown: list[Table | str] = []
+    if html is not None or not as_json:
+        from reticent.report.terminal import plan_notes, plan_tables, training_table
+
+        if release is not None:
+            found = (
+                f"Classes of {release} are released with probability {wanted:g} from epsilon {exact(budget.epsilon)}"
+            )
+            shown.append(f"{found} on, at delta {exact(delta)}, in every task that has one.")
+        shown += plan_tables([planning.plan(budget, mechanism=name, **settings) for name in MECHANISMS])
+        shown += plan_notes(chosen, tasks, asked=bool(class_size) and release is None)
+        shown.append(_assumed(budget))
+        if remembered is not None:
+            from reticent.report.memory_tables import memory_lines
+
+            shown += memory_lines(remembered)
+        if training is not None:
+            shown += [
+                training_table(training),
+                f"Likely better: {training.likely_better}. {training.why}",
+                "rt.compare(proxy, budget, tasks) simulates both on public data.",
+            ]
     if html is not None:
-        _write_page(html, budget, size=sizes[0], tasks=length, like=like)
+        _write_page(html, shown)
         if html == STANDARD_OUTPUT:
             return
     if as_json:
         facts = chosen.json() if training is None else {**chosen.json(), "training": training.json()}
         facts |= {} if remembered is None else {"memory": remembered.json()}
         facts |= {} if release is None else {"release": {"class_size": release, "chance": wanted}}
-        facts |= {} if like is None else {"like": {"data": like, "expected": [guess.json() for guess in guesses]}}
-        facts |= {} if stream is None else {"costs": stream.json()}
         typer.echo(json.dumps(facts, indent=2))
         return
-    from reticent.report.terminal import expected_table, plan_notes, plan_tables, training_table
-
-    plans = [planning.plan(budget, mechanism=name, **settings) for name in MECHANISMS]
     terminal = console()
-    if release is not None:
-        found = f"Classes of {release} are released with probability {wanted:g} from epsilon {exact(budget.epsilon)} on"
-        terminal.print(f"{found}, at delta {exact(delta)}, in every task that has one.", markup=False, highlight=False)
-    for table in plan_tables(plans):
-        terminal.print(table)
-    for line in (*plan_notes(chosen, length, asked=bool(class_size) and release is None), _assumed(budget)):
-        terminal.print(line, markup=False, highlight=False)
+    for table_or_text in shown:
+        terminal.print(table_or_text, markup=False, highlight=False)
     for written in filter(None, (plot, html)):
         tell(f"Wrote {written}.")
-    if like is not None:
-        terminal.print(expected_table(guesses, data=like, size=sizes[0]))
-        terminal.print(_ABOUT_GUESSES, markup=False, highlight=False)
-    if remembered is not None:
-        from reticent.report.memory_tables import memory_lines
-
-        for shown in memory_lines(remembered):
-            terminal.print(shown, markup=False, highlight=False)
-    if training is not None:
-        terminal.print(training_table(training))
-        terminal.print(f"Likely better: {training.likely_better}. {training.why}", markup=False, highlight=False)
-        terminal.print("rt.compare(proxy, budget, tasks) simulates both on public data.", markup=False, highlight=False)
-    if stream is not None:
-        cost_plans.show(stream)
-
-
-def _shapes() -> tuple[str, ...]:
-    from reticent.privacy import expected
-
-    return expected.names()
 
 
 def _backwards(
@@ -202,20 +161,6 @@ def _backwards(
     if share == "auto":
         raise errors.InvalidValue("Expected a number for --share with --release: auto is found from epsilon.")
     return budget_to_release(budget, release, chance=chance, mechanism=mechanism, share=share, count_weight=weight)
-
-
-def _guesses(
-    budget: Budget, like: str, size: int, mechanism: str, share: float | Literal["auto"], weight: float | None
-) -> "list[Expected]":
-    """Returns the accuracy to expect at some epsilons and at the budget's."""
-    from reticent.privacy import expected, planning
-
-    curve = expected.like(like)
-    budgets = [dataclasses.replace(budget, epsilon=e) for e in sorted({*expected.EPSILONS, budget.epsilon})]
-    plans = [
-        planning.plan(b, mechanism=mechanism, class_sizes=[size], share=share, count_weight=weight) for b in budgets
-    ]
-    return [expected.expected(plan, curve) for plan in plans]
 
 
 def _assumed(budget: Budget) -> str:
@@ -236,17 +181,16 @@ def _share(text: str) -> float | Literal["auto"]:
         raise errors.InvalidValue(f"Expected share to be a number from 0 to 1, or auto, got {text}.") from None
 
 
-def _write_page(path: Path, budget: Budget, *, size: int, tasks: int, like: str | None) -> None:
+def _write_page(path: Path, shown: "list[Table | str]") -> None:
     from reticent.report.plan_page import plan_page
 
-    text = plan_page(budget, size=size, tasks=max(tasks, budget.tasks_per_person), like=like or "clinc150")
     if path == STANDARD_OUTPUT:
-        typer.echo(text)
+        typer.echo(plan_page(shown))
         return
     if path.suffix.lower() != ".html":
         raise errors.InvalidValue(f"Expected a file that ends in .html, or - to print the page, got {path.name}.")
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(plan_page(shown), encoding="utf-8")
     except OSError as error:
         raise errors.InvalidValue(f"Cannot write {path}: {error.strerror}.") from error
 

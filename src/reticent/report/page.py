@@ -19,15 +19,7 @@ _SCRIPT = (_FILES / "page.js").read_text(encoding="utf-8")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src '{}'"
 
 
-def page(
-    title: str,
-    parts: Iterable[str],
-    *,
-    interactive: bool = False,
-    kind: str = "",
-    script: str = "",
-    style: str = "",
-) -> str:
+def page(title: str, parts: Iterable[str], *, interactive: bool = False, kind: str = "") -> str:
     """Returns a whole page from parts that are HTML already.
 
     Args:
@@ -35,20 +27,18 @@ def page(
         parts: HTML, from the functions below.
         interactive: Whether legends, filters and values under the pointer are to work.
         kind: Its class, for a page that is set in its own way.
-        script: A script of its own.
-        style: Rules of its own.
 
     >>> page("A & B", [paragraph("x < y")]).count("&lt;")
     1
     """
-    script = (_SCRIPT if interactive else "") + script
+    script = _SCRIPT if interactive else ""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = _POLICY.format(f"sha256-{digest}" if script else "none")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(names.shown(title))}</title><style>{CHART_STYLE}{PAGE_STYLE}{style}</style></head>\n"
+        f"<title>{html.escape(names.shown(title))}</title><style>{CHART_STYLE}{PAGE_STYLE}</style></head>\n"
         f"<body{_class(kind)}><h1>{html.escape(names.shown(title))}</h1>\n"
         + "\n".join(parts)
         + (f"\n<script>{script}</script>" if script else "")

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from reticent.privacy import planning
-from reticent.privacy.expected import Expected
 from reticent.privacy.rounding import exact, rounded_up
 
 WIDTH = 80
@@ -81,16 +80,6 @@ def plan_notes(chosen: planning.Plan, tasks: int, *, asked: bool) -> list[str]:
         if chosen.sigma is not None:
             notes.append(f"A sum over {tasks} tasks carries noise {rounded_up(chosen.sigma * math.sqrt(tasks))}.")
     return notes
-
-
-def expected_table(guesses: Sequence[Expected], *, data: str, size: int) -> Table:
-    """Shows the accuracy to expect by epsilon, guessed from another data set."""
-    title = f"Accuracy to expect for classes of {size}, if data are like {data}"
-    table = columns(title, ("epsilon", "class is released", "public labels", "released labels"))
-    for guess in guesses:
-        shares = (f"{100 * guess.public:.0f} %", f"{100 * guess.released:.0f} %")
-        table.add_row(exact(guess.epsilon), probability(guess.release_probability), *shares)
-    return table
 
 
 def training_table(plan: planning.TrainingPlan) -> Table:
