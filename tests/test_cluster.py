@@ -300,14 +300,6 @@ def test_clusters_are_asked_before_the_spend(monkeypatch):
     assert directory.statement().spends == ()
 
 
-def test_encoders_with_a_cache_are_refused_on_a_cluster(cluster, tmp_path):
-    encoder = replace(rt.encoders.wrap(as_numbers, width=3, name="mine"), cache=tmp_path / "cache")
-    directory = Directory.create(None, POLICIES["public"], Cosine().rule, rt.Budget(epsilon=8.0, delta=1e-5))
-    with pytest.raises(errors.InvalidValue, match="without a cache"):
-        learn([Task(TEXTS, LABELS, engine=cluster)], Cosine(), POLICIES["public"], directory, encoder=encoder)
-    assert directory.statement().spends == ()
-
-
 def shards(folder: Path) -> Path:
     """Three Parquet files with features, labels and persons."""
     import pyarrow as pa

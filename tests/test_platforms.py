@@ -102,8 +102,6 @@ model = rt.ContinualClassifier(path=folder / "remembers", memory=kept, **made)
 model.learn_task(x, y, name="march").learn_task(x, y, name="april")
 from reticent import vaults
 vaults.rotate(folder / "vault")
-from reticent.sensitive.cache import Cache
-Cache(folder / "cache")
 assert not list(folder.rglob(".*"))
 print("all of it works")
 """

@@ -30,7 +30,6 @@ import numpy as np
 import reticent as rt
 from reticent import errors, vaults
 from reticent.cli import ledger_verbs as verbs
-from reticent.encoders.encoder import CACHE_FILE
 from reticent.gate import voiding
 from reticent.gate.gate import Permit
 from reticent.gate.ledger import Ledger
@@ -48,7 +47,6 @@ from reticent.privacy import events
 from reticent.released import store
 from reticent.released.card import CARD
 from reticent.released.ledger_file import FILE_NAME
-from reticent.sensitive.cache import Cache
 from tests.assurance.file_calls import Call, Ended, Fault, Kind, unavailable, watched
 from tests.assurance.part import Part
 from tests.lab.tiny import a_run, write_features
@@ -547,31 +545,6 @@ def _differ(contents: set[bytes]) -> bool:
     return not all(longest.startswith(content) for content in contents)
 
 
-_ROWS = [(bytes([i]) * 32, np.full(8, i, np.float32)) for i in range(40)]
-
-
-def _with_cache(folder: Path) -> None:
-    with contextlib.closing(Cache(folder)) as cache:
-        cache.put(_ROWS[:20])
-
-
-def _keep(_: Any, folder: Path) -> None:
-    with contextlib.closing(Cache(folder)) as cache:
-        cache.put(_ROWS[20:])
-
-
-def _kept(_: Any, folder: Path, told: Told | None, drawn: int) -> Wrong:
-    with contextlib.closing(Cache(folder)) as cache:
-        found = [row is not None for row in cache.get([key for key, _ in _ROWS], 8)]
-        wrong = [] if all(found[:20]) else ["lost rows that were kept before"]
-        wrong += [] if all(found[20:]) or not any(found[20:]) else ["kept some rows of one call"]
-        if told is not None and told["done"] and not all(found):
-            wrong.append("rows were told to be kept, and are not there")
-        cache.put(_ROWS)
-    left = {file.name for file in folder.iterdir()} - {CACHE_FILE}
-    return wrong + [f"left over: {name}" for name in sorted(left)]
-
-
 _BENCH = Spec(name="mine", title="Mine", runs=(a_run(tasks=2), a_run(tasks=2, seed=1)))
 
 
@@ -637,7 +610,6 @@ REMEMBER = Operation("learn with memory", _with_vault, _own_vault, lambda model,
 ROTATE = Operation("vault rotate", _with_waiting, _own_vault, _rotate, _rotated)
 SAVE = Operation("save", lambda f: _with_march(f / "model"), lambda f: rt.load(f / "model"), _save, _saved)
 UPGRADE = Operation("upgrade", _with_format_3, lambda folder: None, lambda _, folder: upgrade(folder), _upgraded)
-CACHE = Operation("cache", _with_cache, lambda folder: None, _keep, _kept)
 EVALUATE = Operation("evaluate with epsilon", _with_march, rt.load, _evaluate, _evaluated)
 TUNE = Operation("tune (its ledger)", _with_march, rt.load, _tune, _evaluated)
 FOLLOWED = tuple(
@@ -666,7 +638,6 @@ OPERATIONS = (
     SET,
     SAVE,
     UPGRADE,
-    CACHE,
     EVALUATE,
     TUNE,
     BENCH,

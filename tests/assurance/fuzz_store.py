@@ -1,4 +1,4 @@
-"""Mutated files of the project itself: model folders, ledgers, caches, specs and results.
+"""Mutated files of the project itself: model folders, ledgers, specs and results.
 
 Each case changes one file and uses it as a user would, in this process. It must end in one sentence of ours or in a
 right result; within time and memory; and write nothing. Where a digest or a hash chain would stop nearly every case,
@@ -32,7 +32,6 @@ from reticent.lab.bench.folder import Folder
 from reticent.released.account import Account
 from reticent.released.contents import refuse_foreign
 from reticent.released.ledger_file import SCHEMA, LedgerFile, connect
-from reticent.sensitive.cache import Cache
 from tests.assurance.part import Part
 
 SECONDS, MEGABYTES = 2.0, 200
@@ -171,7 +170,7 @@ class Format:
 
 
 class Workshop:
-    """A model, a cache, a spec and results to mutate; every case starts from the same bytes."""
+    """A model, a spec and results to mutate; every case starts from the same bytes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -192,11 +191,6 @@ class Workshop:
             self.statement = ledger.statement().json()
             self.rows = list(ledger._db.execute("SELECT kind, body FROM entries ORDER BY row"))
         self.ledger = (self.model / "ledger.sqlite").read_bytes()
-        self.cache, self.kept = folder / "cache", np.arange(8, dtype=np.float32)
-        with contextlib.closing(Cache(self.cache)) as cache:
-            cache.put([(bytes([i]) * 32, self.kept + i) for i in range(20)])
-        (self.cached,) = self.cache.iterdir()
-        self.cache_bytes = self.cached.read_bytes()
         self.spec = 'title = "mine"\ndata = ["clinc150"]\nlearner = ["cosine", "peft"]\nlabels = ["base", "released"]\n'
         self.spec += "epsilon = [1, 8]\nseeds = 2\n[[grid]]\nratio = [0, 10]\n"
         self.results = folder / "results"
@@ -213,7 +207,6 @@ class Workshop:
             Format("headers of releases, digest renewed", self.try_header),
             Format("ledger.sqlite, bytes", self.try_ledger),
             Format("rows of a ledger, chain renewed", self.try_rows),
-            Format("feature cache, bytes", self.try_cache),
             Format("bench specs", self.try_spec),
             Format("bench results", self.try_results),
         )
@@ -326,21 +319,7 @@ class Workshop:
         finally:
             ledger.close()
 
-    # --- caches, specs, results
-
-    def try_cache(self, draw: random.Random) -> None:
-        try:
-            self.cached.write_bytes(
-                _changed_pages(draw, self.cache_bytes) if draw.random() < 0.7 else changed_bytes(draw, self.cache_bytes)
-            )
-            with contextlib.closing(Cache(self.cache)) as cache:
-                for i, row in enumerate(cache.get([bytes([i]) * 32 for i in range(20)], 8)):
-                    if row is not None and not np.array_equal(row, self.kept + i):
-                        raise Wrong("other features")
-        finally:
-            for left in self.cache.iterdir():
-                left.unlink()
-            self.cached.write_bytes(self.cache_bytes)
+    # --- specs, results
 
     def try_spec(self, draw: random.Random) -> None:
         found = specs.read("mine", changed_text(draw, self.spec))
@@ -467,7 +446,7 @@ def _tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def measure(cases: int = 40_000) -> Part:
+def measure(cases: int = 36_000) -> Part:
     """Tries all formats at full size."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         found = fuzz(cases, Path(folder))
@@ -482,7 +461,7 @@ def measure(cases: int = 40_000) -> Part:
     return Part(
         title="Mutated files of the project",
         says=(
-            f"{total:,} files of model folders, ledgers, caches, specs and results were changed in one place or a few, "
+            f"{total:,} files of model folders, ledgers, specs and results were changed in one place or a few, "
             "and used in one process. Each case must end in one sentence or in a right result, within "
             f"{SECONDS:g} seconds of processor time and {MEGABYTES} MB, and change no other file. Anything else is a "
             "fault."

@@ -11,7 +11,7 @@ import pytest
 from reticent import encoders, errors
 from reticent.encoders import adapters
 from reticent.encoders.adapters import features_with_each, film, last_layer, lora
-from reticent.sensitive.recorder import Recorder
+from reticent.sensitive.gradients import Recorder
 from tests.encoders.samples import needs_lite0, needs_minilm_torch
 
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:

@@ -14,7 +14,6 @@ import reticent as rt
 from reticent import encoders, errors
 from reticent.encoders import devices
 from reticent.encoders.devices import Speed, available, placed, tensors
-from reticent.sensitive.cache import key
 from tests.encoders.samples import assert_depends_on_the_example_alone, needs_minilm, needs_minilm_torch, texts
 
 torch = pytest.importorskip("torch", reason="needs reticent[torch]")
@@ -162,11 +161,6 @@ def test_speeds_are_refused(wrong):
         Speed(**wrong)
     with pytest.raises(errors.InvalidValue, match="Expected an encoder that is a torch module"):
         replace(encoders.wrap(len, width=1, name="mine"), speed=Speed(device="cuda")).backend  # noqa: B018
-
-
-def test_kept_features_belong_to_their_speed():
-    assert Speed().key == ""
-    assert key("digest" + Speed(bf16=True).key, b"a") != key("digest" + Speed().key, b"a")
 
 
 @needs_minilm

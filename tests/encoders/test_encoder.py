@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from reticent import encoders, errors
-from reticent.encoders import text
 from tests.encoders.samples import needs_lite0, needs_minilm, needs_torch
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -63,7 +62,7 @@ def test_encoders_are_frozen_values(make):
     encoder = make()
     with pytest.raises(dataclasses.FrozenInstanceError):
         encoder.name = "other"
-    assert repr(encoder) == f"Encoder(name={encoder.name!r}, cache=None)"
+    assert repr(encoder) == f"Encoder(name={encoder.name!r})"
     assert copy.deepcopy(encoder) is encoder
     assert pickle.loads(pickle.dumps(make())).name == encoder.name  # noqa: S301
 
@@ -137,9 +136,11 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch, package, encoder
     assert str(refusal.value).endswith(f": pip install '{extra}'.")
 
 
-def test_calling_an_encoder_keeps_nothing(tmp_path):
-    """Predictions call encoders: what they encode must not be found on disk afterwards."""
-    plain = encoders.wrap(lambda batch: np.array([[len(text)] for text in batch]), width=1, name="mine")
-    encoder = dataclasses.replace(plain, cache=tmp_path / "kept", content=text.content)
-    assert encoder(["a", "abc"]).tolist() == [[1.0], [3.0]]
-    assert not (tmp_path / "kept").exists()
+def test_chunks_change_no_features():
+    """Inputs are prepared some at a time; each row stays where it is, also that of an input which cannot be used."""
+    whole = encoders.wrap(lambda batch: np.array([[ord(text[0])] for text in batch]), width=1, name="letters")
+    given = [*(chr(97 + i) * (1 + i % 5) for i in range(22)), None, "z"]
+    features = dataclasses.replace(whole, chunk=7)(given)
+    np.testing.assert_array_equal(features, whole(given))
+    assert np.flatnonzero(np.isnan(features).any(axis=1)).tolist() == [22]
+    assert features[:22, 0].tolist() == list(range(97, 119))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reticent import encoders, errors
-from reticent.encoders import huggingface, images, text
+from reticent.encoders import huggingface
 from reticent.sensitive.gradients import AdapterGradients
 from reticent.sensitive.training import Engine
 from tests.cli.command import refused, reticent
@@ -114,17 +114,6 @@ def test_hf_refuses_in_one_sentence(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "clip"}')
     with pytest.raises(errors.ReticentError, match=r"^Expected a model of texts or of images"):
         encoders.hf(tmp_path)(["a text"])
-
-
-@needs_hf
-def test_hf_knows_what_features_are_a_function_of(tiny_bert, tiny_vit):
-    """The key of a cache: the characters of a text, the pixels of an image."""
-    (picture,) = pictures(1)
-    for folder, content in ((tiny_bert, text.content), (tiny_vit, images.content)):
-        found = encoders.hf(folder).content
-        assert found is not None
-        for example in ("a text", picture, None):
-            assert found(example) == content(example)
 
 
 @needs_hf

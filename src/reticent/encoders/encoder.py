@@ -21,7 +21,6 @@ from reticent.numerics.progress import Bar
 
 Features = npt.NDArray[np.float32]
 Attachment = Callable[[], contextlib.AbstractContextManager[object]]
-CACHE_FILE = "features.sqlite"  # what learning keeps in the cache folder
 _ENDS = 16  # more than a tokenizer adds at the ends of a text
 
 
@@ -63,6 +62,9 @@ class Backend:
 class Encoder:
     """Turns inputs into features of shape (n, width), float32; loads its model when first called.
 
+    It keeps nothing of what it encodes. To learn several times from the same inputs, encode them once, `features =
+    encoder(texts)`, and give `features` to a classifier without an encoder. They are as sensitive as the inputs.
+
     Guarantees:
       - Features of an example are bit-identical whatever else is encoded with it, in whatever order: shapes follow
         from the example alone, and batches have numbers of rows that give public examples of that shape the same bits,
@@ -76,26 +78,20 @@ class Encoder:
         example, batches of that shape have one row.        test_rows_that_influence_each_other_are_encoded_alone
       - What gives other features after another example, or changes its buffers, is refused on a public example.
                                                                                   test_what_remembers_is_refused
-      - It keeps nothing of what it encodes: neither calls nor predictions read or write the cache.
-                                                                              test_calling_an_encoder_keeps_nothing
       - Its representation holds public settings only.                                test_encoders_are_frozen_values
       - It is pickled without its weights, and a process that gets it again does not load them again.
                                  test_an_encoder_that_is_sent_again_is_loaded_once
 
     Attributes:
         name: What it is called in a manifest.
-        cache: A folder where features that learning computes are kept; predictions keep nothing. Its content is
-            SENSITIVE. None: nothing is kept.
         speed: Where and how it computes; not part of its digest, so a model that was learned on one device predicts on
             another.
     """
 
     name: str
-    cache: Path | None = None
     load: Callable[[], Backend] = field(repr=False)
     fingerprint: Callable[[], str] = field(repr=False)
     declared_width: int | None = field(default=None, repr=False)
-    content: Callable[[object], bytes | None] | None = field(default=None, repr=False)  # what a cache's key is made of
     kinds: str = field(default="OUT", repr=False)  # dtype kinds of arrays that can hold inputs
     chunk: int = field(default=4096, repr=False)  # inputs prepared at a time, to bound memory
     images: bool = field(default=False, repr=False)  # an array of bytes with 2 or 3 dimensions is one input, not many
@@ -145,32 +141,17 @@ class Encoder:
         return self.fingerprint()
 
     def __call__(self, inputs: Any) -> Features:
-        """Encodes a sequence of inputs."""
-        return self.in_chunks(inputs, self.fill)
-
-    def in_chunks(self, inputs: Any, fill: Callable[[Sequence[object], Features], Iterator[int]]) -> Features:
-        """Encodes a sequence of inputs chunk by chunk, with a progress bar.
-
-        Args:
-            inputs: The inputs.
-            fill: Such as `Encoder.fill`: gets a chunk and rows of NaN, fills them in, and yields how many are done.
-        """
+        """Encodes a sequence of inputs chunk by chunk, with a progress bar."""
         examples = self._sequence(inputs)
         features = np.full((len(examples), self.width), np.nan, dtype=np.float32)
         with errors.silenced(), Bar(f"Encoding with {self.name}") as bar:
             for start in range(0, len(examples), self.chunk):
-                part = slice(start, start + self.chunk)
-                for done in fill(examples[part], features[part]):
-                    bar.show((start + done) / len(examples))
+                part, done = slice(start, start + self.chunk), start
+                for rows, values in self._batches(self.backend.prepare(examples[part])):
+                    features[part][rows] = values
+                    done += len(rows)
+                    bar.show(done / len(examples))
         return features
-
-    def fill(self, examples: Sequence[object], features: Features) -> Iterator[int]:
-        """Fills in the features of a chunk of examples, and yields how many of them are done."""
-        done = 0
-        for rows, values in self._batches(self.backend.prepare(examples)):
-            features[rows] = values
-            done += len(rows)
-            yield done
 
     def passes(self, inputs: Any, attachments: Sequence[Attachment]) -> Features:
         """Encodes inputs once inside each context, and prepares them once for all; shape (contexts, n, width)."""
@@ -192,15 +173,6 @@ class Encoder:
         parts = (examples[start : start + self.chunk] for start in range(0, len(examples), self.chunk))
         with errors.silenced():
             return [item for part in parts for item in self.backend.prepare(part)]
-
-    def wipe_cache(self) -> None:
-        """Deletes the features in the cache folder, and the folder if nothing else is in it. Disks keep old blocks."""
-        if self.cache is None:
-            return
-        for suffix in ("", "-wal", "-shm", "-journal"):  # what SQLite may leave beside its file
-            (self.cache / (CACHE_FILE + suffix)).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            self.cache.rmdir()
 
     def __copy__(self) -> "Encoder":
         return self  # frozen: a clone of a classifier may share it

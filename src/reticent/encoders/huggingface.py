@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ ROW_BY_ROW = frozenset(
 def hf(
     name: str | os.PathLike[str],
     *,
-    cache: str | os.PathLike[str] | None = None,
     device: str = "cpu",
     batch_size: int | None = None,
     bf16: Bf16 = False,
@@ -39,23 +38,19 @@ def hf(
 
     Args:
         name: Such as "google/vit-base-patch16-224-in21k", or a folder.
-        cache: A folder, off by default: features that learning computes are kept, predictions keep nothing. It holds
-            SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
         device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
         batch_size: Rows of a batch of short inputs, always; 16 by default.
         bf16: Compute in bfloat16; "auto": where the device has instructions for it.
 
     Example:
         >>> hf("google/vit-base-patch16-224-in21k")
-        Encoder(name='hf:google/vit-base-patch16-224-in21k', cache=None)
+        Encoder(name='hf:google/vit-base-patch16-224-in21k')
     """
     source = os.fspath(name)
     return Encoder(
         name=f"hf:{source}",
-        cache=None if cache is None else Path(cache),
         load=partial(_load, source),
         fingerprint=partial(_digest, source),
-        content=partial(_content, source),
         kinds="OUTu",
         chunk=256,
         images=True,
@@ -77,15 +72,6 @@ def _reads_images(config: Any) -> bool:
     if words == pixels:
         raise errors.ReticentError("Expected a model of texts or of images; wrap(...) takes any other.")
     return pixels
-
-
-@lru_cache(maxsize=16)
-def _kind(source: str) -> bool:
-    return _reads_images(_config(source))
-
-
-def _content(source: str, example: object) -> bytes | None:
-    return images.content(example) if _kind(source) else text.content(example)
 
 
 def _tokenizer(source: str) -> Any:

@@ -33,7 +33,6 @@ _BICUBIC = 3  # PIL.Image.Resampling.BICUBIC
 
 def efficientnet_lite0(
     *,
-    cache: str | os.PathLike[str] | None = None,
     device: str = "cpu",
     batch_size: int | None = None,
     bf16: Bf16 = False,
@@ -43,23 +42,19 @@ def efficientnet_lite0(
     Inputs are images: uint8 arrays (height, width, 3), PIL images or paths. They are resized to 160 pixels.
 
     Args:
-        cache: A folder, off by default: features that learning computes are kept, predictions keep nothing. It holds
-            SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
         device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
         batch_size: Rows of a batch of short inputs, always; 16 by default.
         bf16: Compute in bfloat16; "auto": where the device has instructions for it.
 
     Example:
         >>> efficientnet_lite0()
-        Encoder(name='efficientnet_lite0', cache=None)
+        Encoder(name='efficientnet_lite0')
     """
     return Encoder(
         name="efficientnet_lite0",
-        cache=None if cache is None else Path(cache),
         load=_load_lite0,
         fingerprint=_digest_lite0,
         declared_width=1280,
-        content=content,
         kinds="OUTu",
         chunk=_CHUNK,
         images=True,
@@ -70,7 +65,6 @@ def efficientnet_lite0(
 def timm(
     name: str,
     *,
-    cache: str | os.PathLike[str] | None = None,
     device: str = "cpu",
     batch_size: int | None = None,
     bf16: Bf16 = False,
@@ -79,21 +73,18 @@ def timm(
 
     Args:
         name: Such as "vit_base_patch16_224.augreg_in21k".
-        cache: As in `efficientnet_lite0`.
         device: "cpu", "cuda", "mps" or "auto"; see `Speed`.
         batch_size: Rows of a batch of short inputs, always; 16 by default.
         bf16: Compute in bfloat16; "auto": where the device has instructions for it.
 
     Example:
         >>> timm("resnet18")
-        Encoder(name='timm:resnet18', cache=None)
+        Encoder(name='timm:resnet18')
     """
     return Encoder(
         name=f"timm:{name}",
-        cache=None if cache is None else Path(cache),
         load=partial(_load_timm, name),
         fingerprint=partial(_digest_timm, name),
-        content=content,
         kinds="OUTu",
         chunk=_CHUNK,
         images=True,
@@ -136,12 +127,6 @@ def _rgb(image: Any) -> Any:
         return None
     image.load()
     return image if image.mode == "RGB" else image.convert("RGB")  # a copy would take as much memory again
-
-
-def content(example: object) -> bytes | None:
-    """Returns what the features of an image are a function of: its size and pixels."""
-    image = read(example)
-    return None if image is None else f"{image.size} ".encode() + image.tobytes()
 
 
 def backend(

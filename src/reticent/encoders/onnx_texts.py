@@ -18,7 +18,7 @@ from reticent import errors
 from reticent.encoders.batches import Item, Items
 from reticent.encoders.encoder import Backend, Encoder, sha256_of_files
 from reticent.encoders.packages import require
-from reticent.encoders.text import content
+from reticent.encoders.text import is_text
 
 EXTRA = "reticent[text]"
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "features"
@@ -32,7 +32,6 @@ def onnx(
     *,
     tokenizer: str | os.PathLike[str] | None = None,
     tokens: int = _TOKENS,
-    cache: str | os.PathLike[str] | None = None,
 ) -> Encoder:
     """A text model that you exported to ONNX, one text at a time; what it reads follows from the text alone.
 
@@ -43,22 +42,18 @@ def onnx(
         path: The graph; weights in files beside it begin with its name.
         tokenizer: A `tokenizer.json`; by default the one beside the graph.
         tokens: What is longer is cut.
-        cache: A folder, off by default: features that learning computes are kept, predictions keep nothing. It holds
-            SENSITIVE data, in files readable by their owner alone; `wipe_cache()` deletes it.
 
     Example:
         >>> onnx("models/notes.onnx")
-        Encoder(name='onnx:models/notes.onnx', cache=None)
+        Encoder(name='onnx:models/notes.onnx')
     """
     graph = Path(path)
     words = graph.with_name("tokenizer.json") if tokenizer is None else Path(tokenizer)
     tokens = errors.whole("tokens", tokens, at_least=1)
     return Encoder(
         name=f"onnx:{os.fspath(path)}",
-        cache=None if cache is None else Path(cache),
         load=partial(_load, graph, words, tokens),
         fingerprint=partial(_digest, graph, words, tokens),
-        content=content,
     )
 
 
@@ -133,7 +128,7 @@ class Words:
 
 
 def _items(tokenizer: Any, examples: Sequence[object]) -> Items:
-    texts = [(i, str(example)) for i, example in enumerate(examples) if content(example) is not None]
+    texts = [(i, str(example)) for i, example in enumerate(examples) if is_text(example)]
     items: Items = [None] * len(examples)
     for (i, _), found in zip(texts, tokenizer.encode_batch([text for _, text in texts]), strict=True):
         length = max(1, -(-len(found.ids) // _STEP)) * _STEP

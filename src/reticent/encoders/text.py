@@ -13,12 +13,15 @@ from reticent.encoders.packages import require
 EXTRA = "reticent[torch]"
 
 
-def content(example: object) -> bytes | None:
-    """Returns what the features of a text are a function of: its characters."""
+def is_text(example: object) -> bool:
+    """Returns whether an example is a text that UTF-8 can hold, as tokenizers want it."""
+    if not isinstance(example, str):
+        return False
     try:
-        return example.encode() if isinstance(example, str) else None
+        example.encode()
     except UnicodeEncodeError:
-        return None
+        return False
+    return True
 
 
 def bucket(tokens: int, largest: int) -> int:
@@ -42,7 +45,7 @@ def backend(model: Any, tokenizer: Any, *, width: int, tokens: int) -> Backend:
     pad = tokenizer.pad_token_id or 0
 
     def prepare(examples: Sequence[object]) -> Items:
-        texts = [(i, example) for i, example in enumerate(examples) if content(example) is not None]
+        texts = [(i, example) for i, example in enumerate(examples) if is_text(example)]
         items: Items = [None] * len(examples)
         if texts:
             # Python strings, not numpy's: the tokenizer tells them apart.

@@ -110,12 +110,12 @@ def harden(database: sqlite3.Connection, *, longest: int) -> None:
         database.execute(f"PRAGMA {pragma}")
 
 
-def has_schema(database: sqlite3.Connection, entries: Sequence[str | None]) -> bool:
+def has_schema(database: sqlite3.Connection, entries: Sequence[str]) -> bool:
     """Returns whether a database holds exactly these tables and triggers, and nothing else.
 
     Args:
         database: Hardened.
-        entries: The SQL of each entry of its schema, in order; None for an index that SQLite makes by itself.
+        entries: The SQL of each entry of its schema, in order.
     """
     query = "SELECT sql FROM sqlite_schema ORDER BY rowid LIMIT ?"
     return [sql for (sql,) in database.execute(query, (len(entries) + 1,))] == list(entries)

@@ -4,7 +4,7 @@ import contextlib
 import sys
 import time
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 PATIENCE = 2.0  # seconds before a bar appears, and the least that must be left then
 _BETWEEN = 0.2  # seconds between two pictures in a notebook
@@ -23,7 +23,7 @@ class Bar:
     def __init__(self, title: str) -> None:
         self._title = title
         self._started = time.monotonic()
-        self._screen: _Screen | None = None
+        self._screen: _Cell | _Terminal | None = None
         self._make = _Cell if _in_notebook() else _Terminal if sys.stderr.isatty() else None
 
     def __enter__(self) -> "Bar":
@@ -43,16 +43,6 @@ class Bar:
                 return
             self._screen = self._make(self._title, self._started)
         self._screen.show(fraction)
-
-
-class _Screen(Protocol):
-    """What a bar is drawn on."""
-
-    def show(self, fraction: float) -> None:
-        """Draws the bar."""
-
-    def stop(self) -> None:
-        """Removes it."""
 
 
 class _Terminal:

@@ -1,4 +1,4 @@
 """Sensitive: what may touch private examples. Only the gate publishes anything of them.
 
-Contains tasks and their persons, what is computed from examples (gradients, cached features), and learners.
+Contains tasks and their persons, what is computed from examples (features, gradients), and learners.
 """

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,28 @@ from reticent.encoders.packages import require
 from reticent.encoders.probes import Probe, same, variants
 from reticent.gate.step import Again, Block, Floats, Ints, Parameters
 from reticent.sensitive.head import Head, Snapped, head_gradients, inside, snapped, zeros
-from reticent.sensitive.recorder import Recorder
 from reticent.sensitive.training import Engine
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """Collects the gradients of single examples, which an adapter records in a backward pass. SENSITIVE.
+
+    Args:
+        rows: How many examples the batch has.
+        gradients: By name, shape (rows, ...); a layer that is used twice adds up.
+
+    Example:
+        >>> Recorder(16)
+        Recorder(rows=16)
+    """
+
+    rows: int
+    gradients: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def add(self, name: str, values: Any) -> None:
+        """Adds a layer's part."""
+        self.gradients[name] = self.gradients[name] + values if name in self.gradients else values
 
 
 class AdapterGradients:

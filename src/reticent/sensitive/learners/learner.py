@@ -14,7 +14,6 @@ from reticent.labels import LabelSpace
 from reticent.policies import Policy
 from reticent.released.model import Encode, Rule
 from reticent.released.release import Past, Release
-from reticent.sensitive.cache import encoded_with_cache
 from reticent.sensitive.task import Task
 
 
@@ -48,7 +47,7 @@ def encoded(inputs: Any, encoder: Encode | None, past: Past) -> npt.NDArray[Any]
     """
     features: object = inputs
     if isinstance(encoder, Encoder):
-        features = encoded_with_cache(encoder, inputs)
+        features = encoder(inputs)
     elif encoder is not None:
         features = one_by_one(encoder, inputs)(inputs)
     if not isinstance(features, np.ndarray) or features.ndim != 2 or features.dtype.kind not in "fiu":

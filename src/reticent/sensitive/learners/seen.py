@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reticent import errors
 from reticent.encoders.devices import one_thread
 from reticent.gate.label_sums import LabelSums, PartialSums, count_by_label
 from reticent.labels import Label, LabelSpace, canonical, in_public_order
@@ -130,8 +129,6 @@ def seen(task: Task, encoder: Encode | None, past: Past) -> Seen:
         past: The releases before it.
     """
     elsewhere = not task.engine.shares_memory
-    if elsewhere and getattr(encoder, "cache", None) is not None:
-        raise errors.InvalidValue("Expected an encoder without a cache: each machine of a cluster would keep features.")
     none = encoded(task.no_inputs, encoder, past)
     width = none.shape[1]
     if encoder is None or elsewhere or not task.is_in_memory:
