@@ -27,6 +27,7 @@ from reticent.gate.gate import Gate
 from reticent.gate.ledger import Ledger
 from reticent.gate.noise import NoiseSource
 from reticent.privacy import events
+from reticent.released.contents import refuse_foreign
 
 BUDGET = rt.Budget(epsilon=1.0, delta=1e-5)
 WIDTH = 64  # of fewer dimensions, one of thirty thousand noisy sums points at a class by chance
@@ -195,7 +196,7 @@ def test_persons_are_capped():
     with pytest.warns(errors.ReticentWarning, match="NO LABEL IS KNOWN"):
         model.learn_task(x, y, name="one person", persons=["same"] * 3000)
     assert model.classes_.tolist() == []
-    model.learn_task(x, y, name="many people", units=[i // 2 for i in range(3000)])
+    model.learn_task(x, y, name="many people", persons=[i // 2 for i in range(3000)])
     assert model.classes_.tolist() == ["a"]
 
 
@@ -428,6 +429,20 @@ def test_damaged_models_are_refused(tmp_path):
     (tmp_path / "m" / "manifest.json").write_text('{"format": 99}')
     with pytest.raises(errors.InvalidValue, match="newer version"):
         rt.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_older_folders_are_refused(tmp_path, number):
+    """Those of 0.1.0 had format 3: they are neither read nor changed, whatever their ledger says."""
+    folder = tmp_path / "m"
+    learned("public", folder)
+    manifest = folder / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"format": 4', f'"format": {number}'))
+    before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    for use in (rt.load, refuse_foreign):
+        with pytest.raises(errors.ReticentError, match=r"written by reticent 0\.1\.0 or before"):
+            use(folder)
+    assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
 
 
 def test_an_existing_model_is_not_overwritten(tmp_path):

@@ -96,7 +96,6 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         name: str | None = None,
         persons: Any = None,
         each_row_is_a_person: bool = False,
-        units: Any = None,
         labels: Iterable[Label] | None = None,
     ) -> "ContinualClassifier":
         """Learns one task and returns the classifier itself.
@@ -109,7 +108,6 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             persons: Whose example each one is; needed where a person contributes several.
             each_row_is_a_person: Instead: your word that no person has two examples. Where neither is given this is
                 assumed, and everything that prints a loss says so.
-            units: The old name of `persons`.
             labels: Of this task alone: a public part of `PublicLabels`, chosen without its data; see its `of_task`.
         """
         directory, learner = self._to_learn(X), self._learner()
@@ -117,7 +115,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         name = program.name_of_first(directory) if name is None else name
         with errors.silenced():  # what a container says while it is read may be about one row
             said = {"name": name, "each_row_is_a_person": each_row_is_a_person, "engine": self.engine}
-            task = estimator.task_of(X, y, estimator.one_of(persons, units), **said)
+            task = estimator.task_of(X, y, persons, **said)
         program.warn_of_near_name(task.name, directory)
         if (tuning := getattr(learner, "tuning", None)) is not None:
             directory.record(tuning)
@@ -243,7 +241,6 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         name: str,
         persons: Any = None,
         each_row_is_a_person: bool = False,
-        units: Any = None,
     ) -> float:
         """Returns a noisy accuracy on private test data, paid for in the ledger.
 
@@ -256,13 +253,11 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             name: The public name of the test data in the ledger.
             persons: Whose example each one is, to bound what one person contributes.
             each_row_is_a_person: Instead: your word that no person has two examples.
-            units: The old name of `persons`.
         """
         from reticent.sensitive.scoring import noisy_accuracy
 
         with errors.silenced():
-            whose = estimator.one_of(persons, units)
-            task = estimator.task_of(X, y, whose, name=name, each_row_is_a_person=each_row_is_a_person)
+            task = estimator.task_of(X, y, persons, name=name, each_row_is_a_person=each_row_is_a_person)
         schema.refuse_unlearned(self.releases)
         directory = self._to_learn(X)
         program.warn_of_near_name(task.name, directory)

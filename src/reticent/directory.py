@@ -61,7 +61,7 @@ class Directory:
     """
 
     def __init__(
-        self, path: Path | None, policy: Policy, model: Model, settings: Mapping[str, Any], *, identity: str | None
+        self, path: Path | None, policy: Policy, model: Model, settings: Mapping[str, Any], *, identity: str
     ) -> None:
         self.given, self.path = path, None if path is None else path.absolute()  # wherever the process goes later
         self.policy, self.model, self.settings = policy, model, dict(settings)
@@ -273,7 +273,7 @@ class Directory:
                 wanted[MEMORY] = replace(epoch, vault=None, place=None).to_json()
             labels = self.model.public, stored_policies.public_json(self.policy)
             wanted["public_labels"] = store.write_labels(folder, *labels)
-            releases, whose = enumerate(self.model.releases, start=1), self._identity or ""
+            releases, whose = enumerate(self.model.releases, start=1), self._identity
             entries = [store.write_release(folder, n, release, whose) for n, release in releases]
             ledger.copy_to(folder, settings=wanted, releases=entries)
             store.write_manifest(folder, {"identity": self._identity, **wanted, "releases": entries})
@@ -382,7 +382,7 @@ class Directory:
         kept: "Entry | bytes | None" = None,
     ) -> Model:
         """Publishes a release. With memory: what the vault must keep before, or the bytes that it has already."""
-        model, folder, identity = self.model.with_release(release), self.path, self._identity or ""
+        model, folder, identity = self.model.with_release(release), self.path, self._identity
         checked, kind = len(self.model.releases), self.settings["rule"].get("kind")
         wellformed.refuse_malformed(model, kind, since=checked, advice="It was not published: correct the learner.")
         if kept is not None and not isinstance(kept, bytes) and self._vault is not None:

@@ -89,13 +89,6 @@ def task_of(X: Any, y: Any, persons: Any, **said: Any) -> Any:
     return Task.streamed(X, **said) if is_source(X, y, persons) else Task(X, y, persons, **said)
 
 
-def one_of(persons: Any, units: Any) -> Any:
-    """Returns persons, or what was given under the old name."""
-    if persons is not None and units is not None:
-        raise errors.InvalidValue("Expected persons, or its old name units; not both.")
-    return units if persons is None else persons
-
-
 def family(classifier: Any) -> str:
     """Returns a random name that a classifier has in common with its copies: of `clone`, or made before it began."""
     if classifier._family is None:

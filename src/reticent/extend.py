@@ -2,7 +2,6 @@
 
 - A learner reads a `Task` through a `Gate`, sums with `sum_by_label` or counts with `count_by_label`, draws mechanisms
   with a `Permit`, and has a `Rule`, such as `Sums`. `check_learner` checks it.
-  With memory it spends `remembered(...)` and draws `RememberedSums` of `StreamSums`.
 - A mechanism has an event of `events` and is called with `rng: NoiseSource`; `check_mechanism` checks it.
 - An encoder is `wrap(...)` of a function or a module. A data set is `Data`.
 
@@ -19,12 +18,9 @@ from reticent.gate.label_sums import count_by_label, sum_by_label
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import CountLabels, GaussianSum, JointGaussian, Mechanism, SelectLabels
 from reticent.gate.noise import NoiseSource
-from reticent.gate.remembered import RememberedSums, StreamSums
-from reticent.gate.sparse import SparseGaussian, SparseSums
 from reticent.lab.data.datasets import Data
 from reticent.labels import LabelSpace
 from reticent.loading import load
-from reticent.memory import Memory, remembered
 from reticent.numerics.rows import unit_rows
 from reticent.policies import Policy, PublicLabels, ReleasedLabels
 from reticent.privacy import accounting, events
@@ -49,20 +45,15 @@ __all__ = [
     "Learner",
     "Ledger",
     "Mechanism",
-    "Memory",
     "NoiseSource",
     "Permit",
     "Policy",
     "PublicLabels",
     "Release",
     "ReleasedLabels",
-    "RememberedSums",
     "Rule",
     "Scorer",
     "SelectLabels",
-    "SparseGaussian",
-    "SparseSums",
-    "StreamSums",
     "Sums",
     "Task",
     "accounting",
@@ -75,7 +66,6 @@ __all__ = [
     "events",
     "learned_rows",
     "load",
-    "remembered",
     "sum_by_label",
     "unit_rows",
     "wrap",

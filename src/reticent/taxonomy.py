@@ -95,8 +95,6 @@ class Taxonomy:
                 parents.setdefault(code, parent)
         return cls(parents, otherwise, titles)
 
-    from_icd10cm = icd10cm  # as it was called first
-
     def nearest(self, label: Label, known: Container[Label]) -> Label | None:
         """Returns the label itself or its nearest ancestor among the known ones, as it is known; else `otherwise`."""
         at = spelled(label, self.parents)

@@ -35,7 +35,6 @@ from reticent.gate.gate import Permit
 from reticent.gate.ledger import Ledger
 from reticent.gate.mechanisms import GaussianSum
 from reticent.gate.seal import SEAL
-from reticent.gate.upgrade import upgrade
 from reticent.gate.vault import FILE_NAME as VAULT
 from reticent.gate.vault import Vault
 from reticent.lab.bench import runner
@@ -57,7 +56,6 @@ LABELS = rt.PublicLabels(["a", "b"])
 X = np.repeat(np.eye(2, 8), 20, axis=0)
 Y = ["a"] * 20 + ["b"] * 20
 POINTS = np.eye(2, 8)
-FORMAT_3 = Path(__file__).parents[1] / "golden" / "format-3"
 PATIENCE = 2.0  # seconds that a trial waits for a lock
 MOST = 120  # seconds that a trial may take
 KINDS = ("SIGKILL", "ENOSPC", "ENOSPC that stays", "EIO", "EIO that stays", "EACCES")
@@ -451,30 +449,6 @@ def _rotated(_: Any, folder: Path, told: Told | None, drawn: int) -> Wrong:
     return wrong + _out_of_step(folder, None)
 
 
-def _with_format_3(folder: Path) -> None:
-    shutil.copytree(FORMAT_3 / "public", folder, dirs_exist_ok=True)
-
-
-def _upgraded(_: Any, folder: Path, told: Told | None, drawn: int) -> Wrong:
-    expected = json.loads((FORMAT_3 / "expected.json").read_text())
-    known, centres = expected["public"], np.array(expected["centres"])
-    model, wrong = rt.load(folder), []
-    if model.predict(centres).tolist() != known["predictions"] or len(model.statement().spends) != known["rows"]:
-        wrong.append("predicts or has spent something else")
-    try:
-        model.learn_task(centres, ["code 0", "code 1", "code 2"], name="may")
-        wrong += [] if told is None or told["done"] else [f"it was upgraded, and it says: {told['said']}"]
-    except errors.LedgerError as error:
-        wrong += [] if "reticent upgrade" in str(error) else [str(error)]
-        wrong += ["was told to be upgraded, and is not"] if told is not None and told["done"] else []
-        upgrade(folder)
-        model = rt.load(folder)
-        model.learn_task(centres, ["code 0", "code 1", "code 2"], name="may")
-    if tasks_of(rt.load(folder))[-1] != "may":
-        wrong.append("cannot learn")
-    return wrong + _left_over(folder)
-
-
 # --- something else after a kill
 
 
@@ -609,7 +583,6 @@ SET = Operation("set", _with_march, rt.load, _set, _were_set)
 REMEMBER = Operation("learn with memory", _with_vault, _own_vault, lambda model, _: learn(model, "april"), _remembered)
 ROTATE = Operation("vault rotate", _with_waiting, _own_vault, _rotate, _rotated)
 SAVE = Operation("save", lambda f: _with_march(f / "model"), lambda f: rt.load(f / "model"), _save, _saved)
-UPGRADE = Operation("upgrade", _with_format_3, lambda folder: None, lambda _, folder: upgrade(folder), _upgraded)
 EVALUATE = Operation("evaluate with epsilon", _with_march, rt.load, _evaluate, _evaluated)
 TUNE = Operation("tune (its ledger)", _with_march, rt.load, _tune, _evaluated)
 FOLLOWED = tuple(
@@ -637,7 +610,6 @@ OPERATIONS = (
     ADD_LABELS,
     SET,
     SAVE,
-    UPGRADE,
     EVALUATE,
     TUNE,
     BENCH,

@@ -301,7 +301,7 @@ class Workshop:
         at = draw.randrange(len(rows))
         kind, body = rows[at]
         rows[at] = (
-            draw.choice((kind,) * 9 + ("open", "publish", "void", "spend", "upgrade", "releases", "settings", "other")),
+            draw.choice((kind,) * 9 + ("open", "publish", "void", "spend", "releases", "settings", "other")),
             changed_json(draw, json.loads(body)),
         )
         ledger = LedgerFile(connect(None, "memory"), None)

@@ -11,9 +11,9 @@ from scipy.special import ndtri
 from reticent.gate import grid
 from reticent.gate.noise import NoiseSource
 from reticent.gate.remembered import Entry, RememberedSums, StreamSums
+from reticent.lab.attack.memory_moves import Published, Remembering, Task, sums_of
 from reticent.labels import Label, LabelSpace
 from reticent.privacy import events
-from reticent.testing.memory_checks import Published, Remembering, Task, sums_of
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,14 @@ from reticent.gate.noise import NoiseSource
 from reticent.gate.remembered import RememberedSums
 from reticent.gate.step import NoisySteps
 from reticent.lab.attack import exact, games, memory_games, stream_games, training_games, whole_games
+from reticent.lab.attack.memory_moves import Remembering
 from reticent.lab.attack.replay import Silent
 from reticent.privacy import accounting, events, selection
 from reticent.sensitive.task import Task
-from reticent.testing import check_learner, check_mechanism, check_memory
-from reticent.testing.memory_checks import Remembering
+from reticent.testing import check_learner, check_mechanism
 from tests.assurance import planted, planted_memory
 from tests.assurance.part import Part
+from tests.testing.memory_checks import check_memory
 
 CHECKS = ("gate", "check_learner", "check_mechanism", "exact law", "replay", "games", "one run")
 CAUGHT, MISSED, NOT_APPLICABLE = "caught", "no", "-"

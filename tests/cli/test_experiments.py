@@ -37,9 +37,7 @@ def test_few_games_prove_nothing_and_say_so():
     assert max(len(line.rstrip()) for line in shown.splitlines() if "  " in line.strip()) <= 80  # the tables
 
 
-@pytest.mark.parametrize(
-    "arguments", ["--trials 0", "--trainings 0", "--fits 0", "--delta 0", "--epsilon nan", "--plot x.gif"]
-)
+@pytest.mark.parametrize("arguments", ["--trials 0", "--trainings 0", "--delta 0", "--epsilon nan", "--plot x.gif"])
 def test_attack_refusals_print_one_line(arguments):
     assert "Expected" in refused(reticent("attack", "labels", *arguments.split()))
 
@@ -209,7 +207,7 @@ def test_bench_without_any_data_prints_one_line(tmp_path, options):
 
 def test_a_spec_without_runs_is_refused(tmp_path):
     (tmp_path / "empty.toml").write_text('title = "Empty"\ngrid = []\n')
-    for words in ([], ["--tables"]):
+    for words in ([], ["--tables-only"]):
         done = reticent("bench", tmp_path / "empty.toml", "--out", tmp_path / "results", *words)
         assert "Spec empty has no runs. Give it a [[grid]] with data and learner." in refused(done)
     assert not (tmp_path / "results").exists()
@@ -219,7 +217,7 @@ def test_tables_are_of_a_results_folder(bench, started, tmp_path):
     (tmp_path / "other").mkdir()
     for folder in (tmp_path / "nothing", tmp_path / "other", started / "model"):
         before = sorted(folder.rglob("*"))
-        assert f"{folder} holds no results." in refused(reticent(*bench[:-1], folder, "--tables"))
+        assert f"{folder} holds no results." in refused(reticent(*bench[:-1], folder, "--tables-only"))
         assert sorted(folder.rglob("*")) == before
     assert not (tmp_path / "nothing").exists()
     assert "is a model directory. Choose another --out." in refused(reticent(*bench[:-1], started / "model"))
@@ -237,7 +235,7 @@ def test_damaged_files_of_a_results_folder_are_left_out(bench, tmp_path):
     assert "7 runs, 0 of them failed" in page
     entries = json.loads(reticent("bench", "--list", "--json", "--out", out).stdout)
     assert {entry["name"]: entry["done"] for entry in entries}["drop"] == 0
-    done = reticent(*bench, "attack", "drop", "--tables")
+    done = reticent(*bench, "attack", "drop", "--tables-only")
     assert done.returncode == 0, done.stderr
     assert "[1 of 2 seeds]" in (out / "tables" / "mine.md").read_text()
     assert "*not run here*" in (out / "tables" / "attack.md").read_text()

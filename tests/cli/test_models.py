@@ -181,7 +181,7 @@ def test_the_command_line_asks_for_persons(started):
         assert "Expected --person COLUMN" in refused(reticent(*words))
         assert "Not both." in refused(reticent(*words, "--person", "who", EACH))
     assert json.loads(reticent("ledger", model, "--json").stdout)["rows"] == []
-    for name, words in {"ids": ["--unit", "who"], "rows": [EACH]}.items():
+    for name, words in {"ids": ["--person", "who"], "rows": [EACH]}.items():
         done = reticent("learn", march, "--model", model, *NUMBERS, "--label", "code", "--name", name, *words)
         assert done.returncode == 0, done.stderr
     facts = json.loads(reticent("ledger", model, "--json").stdout)
@@ -261,7 +261,9 @@ def test_private_accuracy_is_paid_for(started):
     assert "Ask for a smaller epsilon, or give test data of other persons another name." in refused(again)
     whose = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--public", "--person", "who")
     assert "with --epsilon only: public test data need neither" in refused(whose)
-    whose = reticent("evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.1, "--unit", "no")
+    whose = reticent(
+        "evaluate", test, "--model", model, *NUMBERS, "--label", "code", "--epsilon", 0.1, "--person", "no"
+    )
     assert "No column 'no' in the first line" in refused(whose)
 
 

@@ -11,7 +11,6 @@ from reticent.cli import app
 from tests.cli.command import reticent
 
 VERBS = [
-    ["upgrade"],
     ["plan"],
     ["compare"],
     ["tune"],

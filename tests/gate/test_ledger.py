@@ -374,6 +374,15 @@ def test_newer_version(folder):
         Ledger.open(folder)
 
 
+def test_a_ledger_of_the_first_format_is_refused(folder):
+    with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as db, db:
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+    for kind in (LedgerFile, Ledger):
+        with pytest.raises(errors.LedgerError, match=r"written by reticent 0\.1\.0 or before, .* Use that version"):
+            kind.open(folder)
+
+
 def test_foreign_database(tmp_path):
     with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as db, db:
         db.execute("CREATE TABLE other (x)")

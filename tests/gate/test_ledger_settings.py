@@ -2,32 +2,15 @@
 
 import contextlib
 import math
-import shutil
 import sqlite3
-from pathlib import Path
 
 import pytest
 
-from reticent import Budget, errors
+from reticent import Budget
 from reticent.gate.ledger import Ledger
-from reticent.gate.upgrade import upgrade
 from reticent.released.ledger_file import FILE_NAME
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
-FORMAT_3 = Path(__file__).parents[1] / "golden" / "format-3"
-
-
-def test_a_ledger_of_the_current_format_is_not_upgraded():
-    with Ledger.create(None, BUDGET) as ledger, pytest.raises(errors.LedgerError, match="current format already"):
-        ledger.upgrade({}, [])
-
-
-def test_an_upgraded_ledger_has_an_identity_of_128_bits(tmp_path):
-    shutil.copytree(FORMAT_3 / "released", tmp_path / "old")
-    upgrade(tmp_path / "old")
-    with Ledger.open(tmp_path / "old") as ledger:
-        assert ledger.identity is not None
-        assert len(bytes.fromhex(ledger.identity)) == 16
 
 
 def test_settings_that_are_no_json_are_refused():

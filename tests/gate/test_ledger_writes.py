@@ -3,7 +3,6 @@
 import contextlib
 import json
 import math
-import shutil
 import sqlite3
 from pathlib import Path
 
@@ -12,13 +11,11 @@ import pytest
 from reticent import Adjacency, Budget, errors
 from reticent.gate import ledger as ledgers
 from reticent.gate.ledger import Ledger
-from reticent.gate.upgrade import upgrade
 from reticent.privacy import accounting, events
-from reticent.released.ledger_file import FILE_NAME, VERSION
+from reticent.released.ledger_file import FILE_NAME
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 GAUSSIAN = events.Gaussian(noise_multiplier=4.0)
-FORMAT_3 = Path(__file__).parents[1] / "golden" / "format-3"
 
 
 def test_a_row_that_was_not_committed_is_not_remembered(monkeypatch):
@@ -74,15 +71,6 @@ def test_rows_are_written_in_one_form(tmp_path):
     file.close()
     assert len(bodies) == 2
     assert all(body == json.dumps(json.loads(body), sort_keys=True) for body in bodies)
-
-
-def test_upgraded_ledgers_have_an_identity_and_the_current_format(tmp_path):
-    shutil.copytree(FORMAT_3 / "public", tmp_path / "old")
-    upgrade(tmp_path / "old")
-    with Ledger.open(tmp_path / "old") as ledger:
-        assert ledger.identity is not None
-        assert len(bytes.fromhex(ledger.identity)) == 16
-        assert ledger.version == VERSION
 
 
 def test_any_two_tasks_stay_within_a_budget_under_replace_one():

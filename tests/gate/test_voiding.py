@@ -249,10 +249,13 @@ def test_a_release_that_is_not_what_was_paid_for_is_not_published(tmp_path, monk
         voiding.void(tmp_path / "model", row_of(tmp_path, "april"), reason="killed")
 
 
-def test_a_folder_of_format_3_is_upgraded_before_a_row_is_voided(tmp_path):
-    shutil.copytree(Path(__file__).parents[1] / "golden" / "format-3" / "public", tmp_path / "model")
-    with pytest.raises(errors.LedgerError, match="reticent upgrade"):
-        voiding.void(tmp_path / "model", 2, reason="a slip")
+def test_beside_releases_a_ledger_without_settings_voids_nothing(tmp_path):
+    row = spent(tmp_path)
+    (tmp_path / store.RELEASES).mkdir()
+    with pytest.raises(errors.LedgerError, match="does not belong to its releases"):
+        voiding.void(tmp_path, row, reason="a slip")
+    with Ledger.open(tmp_path) as ledger:
+        assert not ledger.is_voided(row)
 
 
 @pytest.mark.posix

@@ -16,7 +16,7 @@ from reticent.released.sums import Sums
 
 SPACE = LabelSpace(("a", "b", "c"))
 RULES: dict[str, Sums | Ensemble] = {
-    **{combine.__name__: Sums(combine) for combine in (by_evidence, denoise.rank_one, denoise.total)},
+    **{combine.__name__: Sums(combine) for combine in (by_evidence, denoise.total)},
     **{name: Ensemble(aggregate=aggregate) for name, aggregate in AGGREGATES.items()},
     "scaled": Ensemble(length=2.0),
 }
@@ -62,7 +62,7 @@ def test_what_cannot_be_scored_is_unknown(rule, bad):
     assert model.answers([list(x[0]), "text where numbers belong", None], asked).tolist() == [1, -1, -1]
 
 
-@pytest.mark.parametrize("rule", ["by_evidence", "rank_one", "total"])
+@pytest.mark.parametrize("rule", ["by_evidence", "total"])
 @pytest.mark.parametrize("row", [[0.0] * 3, [1e300, 0.0, 0.0]])
 def test_what_has_no_direction_is_unknown(rule, row):
     """Learning leaves such rows out too."""

@@ -12,7 +12,7 @@ from reticent.labels import LabelSpace
 from reticent.privacy import events
 from reticent.released import onnx_graph
 from reticent.released.aggregate import AGGREGATES
-from reticent.released.denoise import rank_one, total
+from reticent.released.denoise import total
 from reticent.released.ensemble import Ensemble
 from reticent.released.evidence import by_evidence
 from reticent.released.heads import BIAS, DECOY, NOISE, ROWS, WEIGHT
@@ -61,7 +61,7 @@ def peft(aggregate="pooled", length=10.0, labels=LABELS) -> Model:
 
 
 MODELS = {
-    **{f"cosine {combine.__name__}": cosine(combine) for combine in (by_evidence, rank_one, total)},
+    **{f"cosine {combine.__name__}": cosine(combine) for combine in (by_evidence, total)},
     "cosine with a centre": cosine(centre=True),
     **{f"peft {name}": peft(name) for name in AGGREGATES},
     "peft without a length": peft(length=None),

@@ -55,10 +55,10 @@ def recorded(monkeypatch):
 
 
 def counted(
-    seen: list[Any], model: rt.ContinualClassifier, x: Any, y: Sequence[object] | None, units: Any = None
+    seen: list[Any], model: rt.ContinualClassifier, x: Any, y: Sequence[object] | None, persons: Any = None
 ) -> tuple[int, int]:
     """Returns right answers and examples, as the mechanism was given them."""
-    model.private_score(x, y, epsilon=0.01, name=f"test {len(seen)}", units=units)
+    model.private_score(x, y, epsilon=0.01, name=f"test {len(seen)}", persons=persons)
     one = math.floor(grid.SCALE / math.sqrt(2))
     right, total = seen[-1]
     assert right % one == total % one == 0
@@ -167,8 +167,8 @@ def test_what_the_encoder_refuses_costs_nothing():
 def test_private_accuracy_bounds_persons(recorded, limit, kept):
     """Four persons with 10 examples, 10, 17 and 2, one without an id."""
     model = trained(rt.Budget(epsilon=1.0, delta=1e-5, tasks_per_person=50, examples_per_person=limit))
-    units = [*["x"] * 10, *["y"] * 10, *["z"] * 17, "v", "v", None]
-    assert counted(recorded, model, FEATURES, LABELS, units)[1] == kept
+    persons = [*["x"] * 10, *["y"] * 10, *["z"] * 17, "v", "v", None]
+    assert counted(recorded, model, FEATURES, LABELS, persons)[1] == kept
     (spend,) = [spend for spend in model.statement().spends if spend.task != "march"]
     assert spend.event.examples_per_person == limit  # type: ignore[attr-defined]
 

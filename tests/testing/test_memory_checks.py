@@ -3,10 +3,11 @@ import dataclasses
 import pytest
 
 from reticent.gate.remembered import RememberedSums
+from reticent.lab.attack.memory_moves import Remembering, largest_move
 from reticent.privacy import events
-from reticent.testing import check_memory, memory_checks
-from reticent.testing.memory_checks import Remembering, largest_move
 from tests.assurance import planted_memory
+from tests.testing import memory_checks
+from tests.testing.memory_checks import check_memory
 
 EVENT = events.Remembered(noise_multiplier=4.0, epoch=1, eighths=4, horizon=3)
 GATHERING = dataclasses.replace(EVENT, count_weight=0.2, deviations=1.0)

@@ -39,7 +39,6 @@ VERBS: tuple[Callable[..., None], ...] = (
     answers.predict,
     answers.evaluate,
     ledger_verbs.ledger,
-    ledger_verbs.upgrade,
     experiments.audit,
     experiments.bench,
     experiments.report,

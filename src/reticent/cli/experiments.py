@@ -114,7 +114,7 @@ def labels(
     delta: Delta = 1e-5,
     trials: Annotated[int, typer.Option(help="Games against each remedy.")] = 10_000,
     trainings: Annotated[
-        int, typer.Option("--trainings", "--fits", help="Games against each classifier; every game trains one.")
+        int, typer.Option("--trainings", help="Games against each classifier; every game trains one.")
     ] = 200,
     plot: Plot = None,
     as_json: AsJson = False,
@@ -198,7 +198,7 @@ def bench(
         typer.Option(help="Begin no run after so many minutes, with 0 none; the same command goes on later."),
     ] = None,
     tables_only: Annotated[
-        bool, typer.Option("--tables-only", "--tables", help="Run nothing: write the tables of what is done.")
+        bool, typer.Option("--tables-only", help="Run nothing: write the tables of what is done.")
     ] = False,
     listed: Annotated[bool, typer.Option("--list", help="Show what exists, its time here and its status.")] = False,
     as_json: AsJson = False,
@@ -360,4 +360,4 @@ def _model_page(folder: Path, *, sign_off: bool) -> "tuple[str, Statement]":
 
 def _command() -> str:
     """Returns what makes the results: what the user typed, without "run nothing"."""
-    return shlex.join(["reticent", *(word for word in sys.argv[1:] if word not in ("--tables-only", "--tables"))])
+    return shlex.join(["reticent", *(word for word in sys.argv[1:] if word != "--tables-only")])

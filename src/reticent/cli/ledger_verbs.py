@@ -1,4 +1,4 @@
-"""Verbs for the ledger of a model: ledger, upgrade."""
+"""The verb for the ledger of a model."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from reticent import errors
-from reticent.cli.options import AsJson, tell
+from reticent.cli.options import AsJson
 
 
 def ledger(
@@ -65,19 +65,6 @@ def ledger(
 
         statement_files.write(output, statement)
     typer.echo(json.dumps(statement.json(), indent=2) if as_json else statement.text())
-
-
-def upgrade(
-    folder: Annotated[Path, typer.Argument(help="A model directory that an earlier version of reticent wrote.")],
-) -> None:
-    """Upgrade a model directory of the previous format so that it can learn. Nothing is spent; releases do not change.
-
-    Example: `reticent upgrade model/`
-    """
-    from reticent.gate import upgrade as upgrades
-
-    upgrades.upgrade(folder)
-    tell(f"{folder} has the current format.")
 
 
 def anchored(folder: Path, file: Path) -> None:

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from reticent.policies import Policy
     from reticent.privacy.statement import Statement
 
-Person = Annotated[
-    str | None, typer.Option("--person", "--unit", help="Column that says whose example each row is; or:")
-]
+Person = Annotated[str | None, typer.Option("--person", help="Column that says whose example each row is; or:")]
 EachRow = Annotated[
     bool, typer.Option("--each-row-is-a-person", help="Instead of --person: your word that no person has two rows.")
 ]

@@ -184,15 +184,6 @@ allows one person; nothing was spent. Use more noise, or a new task name if thes
         with self._exclusive():
             self._append("releases", {"releases": [dict(entry) for entry in releases]})
 
-    def upgrade(self, settings: Mapping[str, Any], releases: Sequence[Mapping[str, str]]) -> None:
-        """Upgrades a ledger of the first format: adds an identity, settings and the list of releases."""
-        with self._exclusive():
-            if self.version == VERSION:
-                raise errors.LedgerError(f"{self._path} has the current format already.")
-            body = {"identity": secrets.token_hex(16), "settings": dict(settings)}
-            self._append("upgrade", {**body, "releases": [dict(entry) for entry in releases]})
-            self._db.execute(f"PRAGMA user_version = {VERSION}")
-
     def copy_to(
         self, path: str | os.PathLike[str], *, settings: Mapping[str, Any], releases: Sequence[Mapping[str, str]]
     ) -> None:

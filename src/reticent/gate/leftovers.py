@@ -59,9 +59,7 @@ def settle(
     store.remove_unlisted(folder, releases, ledger.identity)
 
 
-def _whole(
-    folder: Path, left: Sequence[str], unsettled: Sequence[Spend], identity: str | None
-) -> tuple[Release, bytes]:
+def _whole(folder: Path, left: Sequence[str], unsettled: Sequence[Spend], identity: str) -> tuple[Release, bytes]:
     """Returns the one release that was left, and its bytes; refuses what these spends did not pay for."""
     whole = [name for name in left if not is_draft(Path(name).name)]
     if len(whole) != 1:

@@ -10,6 +10,7 @@ from reticent.gate import epochs
 from reticent.gate.ledger import Ledger
 from reticent.numerics.files import one_writer
 from reticent.released import store
+from reticent.released.contents import foreign
 from reticent.released.settings import epoch_of
 
 
@@ -48,7 +49,7 @@ def _nothing_left(folder: Path, ledger: Ledger, vault: Path | None) -> Iterator[
     """
     if ledger.settings is None:
         if (folder / store.RELEASES).exists():
-            raise errors.LedgerError(f"{folder} is of an earlier version. Upgrade it first: reticent upgrade {folder}")
+            raise errors.LedgerError(foreign(folder))
         yield
         return
     advice = (

@@ -75,7 +75,7 @@ class Statement:
         budget: What one person may lose over the whole stream.
         spends: In the order of the ledger.
         acts: Recorded beside them.
-        identity: The ledger's random name, which the releases repeat; None for an earlier format.
+        identity: The ledger's random name, which the releases repeat; None without a ledger.
         head: The hash of the ledger's last row, which covers all rows before it.
         memory: The epoch of a model with memory.
         name: That of the model's folder; None in memory.

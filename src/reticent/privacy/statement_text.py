@@ -46,7 +46,7 @@ def _about(statement: Statement) -> list[str]:
     return [
         *([] if statement.name is None else _line("Model", names.shown(statement.name))),
         *_line("Written by", f"reticent {statement.software}"),
-        *(_line("Ledger", statement.identity or "without identity, of an earlier format") if statement.head else []),
+        *(_line("Ledger", statement.identity) if statement.identity else []),
         *(_line("Head", statement.head) if statement.head else []),
         *_line("Private", private if statement.spends else "nothing was drawn yet"),
         *_line("Tuning", "; ".join(tuned) or "none is recorded"),

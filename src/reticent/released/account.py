@@ -25,7 +25,6 @@ class Account:
         chain: The hash of the last one, which covers all rows before it.
         kinds: How often each kind of row occurred.
         first: The row that opened the ledger, with its budget.
-        identity: A random name, repeated in the manifest and the releases that belong to it; None in the first format.
         settings: What the model directory was last set to; None for a ledger without a model.
         releases: File and digest of each published release, in order.
         spends: By row.
@@ -41,7 +40,6 @@ class Account:
     chain: str = _GENESIS
     kinds: dict[str, int] = field(default_factory=dict)
     first: Mapping[str, Any] | None = None
-    identity: str | None = None
     settings: Mapping[str, Any] | None = None
     releases: list[dict[str, str]] = field(default_factory=list)
     spends: dict[int, Spend] = field(default_factory=dict)
@@ -70,6 +68,11 @@ class Account:
         return Budget.from_json(dict(self.first or {}))
 
     @property
+    def identity(self) -> str:
+        """A random name, repeated in the manifest and the releases that belong to it."""
+        return str((self.first or {})["identity"])
+
+    @property
     def head(self) -> dict[str, int | str]:
         """How far the ledger has come, as a manifest notes it."""
         return {"row": self.rows, "hash": self.chain}
@@ -85,7 +88,7 @@ class Account:
             case "spend":
                 spent = Spend(
                     row=row,
-                    at=body["at"][:10],  # the first format had seconds
+                    at=body["at"],
                     task=body["task"],
                     event=body["event"],
                     private=body["private"],
@@ -102,7 +105,7 @@ class Account:
                     self.alike[like] = (*self.alike.get(like, ()), spent.task)
                 self.by_task[spent.task] = (*self.by_task.get(spent.task, ()), row)
             case "publish":
-                for of in body["of"] if isinstance(body["of"], list) else [body["of"]]:  # one in the first format
+                for of in body["of"]:
                     self.spends[of] = replace(self.spends[of], published=True)
                 if body.get("release") is not None:
                     self.releases.append(body["release"])
@@ -110,16 +113,13 @@ class Account:
                 self.live -= self.spends[body["of"]].voided is None
                 self.spends[body["of"]] = replace(self.spends[body["of"]], voided=body["reason"])
             case "act":
-                self.acts.append(Act(row=row, at=body["at"][:10], text=body["text"]))
-            case "releases" | "upgrade":
+                self.acts.append(Act(row=row, at=body["at"], text=body["text"]))
+            case "releases":
                 self.releases = list(body["releases"])
             case "open":
                 self.first = self.first or body
-        if kind in ("open", "upgrade"):
-            self.identity = self.identity or body.get("identity")
-        self.settings = (
-            body.get("settings", self.settings) if kind in ("open", "settings", "upgrade") else self.settings
-        )
+        if kind in ("open", "settings"):
+            self.settings = body.get("settings", self.settings)
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
         self.chain, self.rows = self.link(kind, text), row
         return row

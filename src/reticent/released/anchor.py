@@ -76,8 +76,6 @@ class Anchor:
 def of(ledger: LedgerFile) -> Anchor:
     """Returns the anchor of a ledger as it is now."""
     account = ledger.account
-    if account.identity is None:
-        raise errors.LedgerError("A ledger of an earlier format has no identity to note. Upgrade it: reticent upgrade.")
     return Anchor(identity=account.identity, row=account.rows, head=account.chain)
 
 

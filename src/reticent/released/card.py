@@ -81,7 +81,6 @@ def text(model: Model, settings: Mapping[str, Any], account: Account) -> str:
         budget=Budget.from_json(settings["budget"]),
         spends=tuple(account.spends.values()),
         acts=tuple(account.acts),
-        identity=account.identity,
         memory=epoch_of(account.settings or {}) if account.first else None,
         persons=persons_of(account.settings or {}),
     )

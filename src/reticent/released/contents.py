@@ -18,7 +18,7 @@ from reticent.privacy.statement import Spend
 from reticent.released import settings, store
 from reticent.released.account import Account
 from reticent.released.card import CARD
-from reticent.released.ledger_file import FILE_NAME, FIRST_VERSION, LOOKS, LedgerFile
+from reticent.released.ledger_file import FILE_NAME, LOOKS, LedgerFile
 from reticent.released.model import Rule
 
 AnyLedger = TypeVar("AnyLedger", bound=LedgerFile)
@@ -46,7 +46,7 @@ class Contents:
 
     settings: dict[str, Any]
     releases: list[dict[str, str]]
-    identity: str | None
+    identity: str
     problem: str | None = None
     head: tuple[int, str] | None = None
     ledger: bool = True
@@ -68,11 +68,11 @@ def _look(folder: Path) -> Contents:
     content = _manifest(folder)
     with store.readable(folder / store.MANIFEST):
         releases, identity = content["releases"], content["identity"]
-        if not settings.are_entries(releases) or not (identity is None or settings.is_identity(identity)):
+        if not settings.are_entries(releases) or not settings.is_identity(identity):
             raise errors.InvalidValue(f"{folder} names a file outside of it, or none. Restore it from a backup.")
         stored = Contents(settings.checked(content), releases, identity, head=_reached(content))
     # read before the ledger: what is in the folder by now was paid for before, whatever writers do meanwhile
-    found = () if identity is None else tuple(store.unlisted(folder, releases))
+    found = tuple(store.unlisted(folder, releases))
     if not (folder / FILE_NAME).is_file():
         lost = (
             f"{folder} has no ledger ({FILE_NAME}): what was spent on it is unknown. It can predict, but not "
@@ -83,9 +83,6 @@ def _look(folder: Path) -> Contents:
         with LedgerFile.open(folder) as ledger:
             if not _belongs(ledger, stored, found):
                 return replace(stored, problem=foreign(folder), ledger=False)
-            if stored.identity is None:
-                older = f"{folder} was written by an earlier version of reticent. It can predict; to learn, upgrade it"
-                return replace(stored, problem=f"{older} once: reticent upgrade {folder}")
             # more may have been published since the manifest was written
             with store.readable(folder / FILE_NAME):
                 last = settings.checked(ledger.settings or stored.settings)
@@ -102,23 +99,19 @@ def _reached(content: Mapping[str, Any]) -> tuple[int, str] | None:
 
 def _belongs(ledger: LedgerFile, stored: Contents, found: Sequence[store.Unlisted]) -> bool:
     """Whether a ledger is that of the manifest, and knows of every release in the folder that the manifest lacks."""
-    if stored.identity is None and ledger.version == FIRST_VERSION:
-        return True
-    if stored.identity is None:  # an upgrade was killed before its manifest
-        return ledger.releases == stored.releases
     if ledger.identity != stored.identity or ledger.releases[: len(stored.releases)] != stored.releases:
         return False
     if stored.head is not None and ledger.head_at(stored.head[0]) != stored.head[1]:  # an older copy
         return False
     published, paid = {entry["file"] for entry in ledger.releases}, ledger.account.by_task
     return all(  # else written by a process that was killed, or listed elsewhere
-        release.ledger in (None, ledger.identity) and (release.task in paid or release.is_public)
+        release.ledger == ledger.identity and (release.task in paid or release.is_public)
         for release in found
         if release.file not in published
     )
 
 
-def open_ledger(kind: type[AnyLedger], folder: Path, known: Account | None, identity: str | None) -> AnyLedger:
+def open_ledger(kind: type[AnyLedger], folder: Path, known: Account | None, identity: str) -> AnyLedger:
     """Opens the ledger of a folder, if it belongs to the releases there.
 
     Guarantees:

@@ -13,7 +13,7 @@ from reticent.released.model import Model
 
 def write(
     folder: Path,
-    identity: str | None,
+    identity: str,
     settings: Mapping[str, Any],
     releases: Sequence[Mapping[str, str]],
     *,

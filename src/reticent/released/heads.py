@@ -108,7 +108,7 @@ def _kept(sums: npt.NDArray[np.floating[Any]], noise: Floats) -> Floats:
     step = max(1, _CHUNK // max(1, tasks * width))
     for part in (slice(start, start + step) for start in range(0, labels, step)):
         whitened = sums[part] / noise[part, :, None]
-        u = top_eigenvectors(whitened)[1]
+        u = top_eigenvectors(whitened)
         u = np.clip(u * np.where(u.sum(axis=1, keepdims=True) < 0, -1, 1), 0, None)
         energy, variance = np.square(np.einsum("lt,ltk->lk", u, whitened)).sum(axis=1), np.square(u).sum(axis=1)
         floor = DEVIATIONS * variance * math.sqrt(2 * width)

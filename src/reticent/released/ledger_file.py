@@ -21,10 +21,10 @@ from reticent.numerics import databases
 from reticent.numerics.reading import MEGABYTE
 from reticent.privacy.statement import Spend, Statement
 from reticent.released.account import Account
+from reticent.released.settings import TOO_OLD
 
 FILE_NAME = "ledger.sqlite"
 VERSION = 2
-FIRST_VERSION = 1  # without identity, settings and releases; readable, and upgraded before it is written to
 APPLICATION = 0x52544E54
 SCHEMA = (  # the same to the letter in every ledger ever written
     "CREATE TABLE entries "
@@ -100,8 +100,8 @@ class LedgerFile(databases.Connected):
         return self._account.budget
 
     @property
-    def identity(self) -> str | None:
-        """A random name, repeated in the manifest and the releases that belong to it; None in the first format."""
+    def identity(self) -> str:
+        """A random name, repeated in the manifest and the releases that belong to it."""
         return self._account.identity
 
     @property
@@ -152,6 +152,8 @@ class LedgerFile(databases.Connected):
                 f"{self._path} was written by a newer version (format {self.version}, known: {VERSION}). "
                 "Update reticent."
             )
+        if self.version < VERSION:
+            raise errors.LedgerError(f"{self._path} was written by {TOO_OLD}")
         known = self._account
         if known.rows and self.head_at(known.rows) != known.chain:
             raise errors.LedgerError(

@@ -9,7 +9,7 @@ from reticent.numerics.reading import json_of
 from reticent.privacy import stored_events
 from reticent.released import settings
 
-_LONGEST_TEXT = 100_000  # characters; the first format had no limit
+_LONGEST_TEXT = 100_000  # characters
 _REFUSAL = "A row of the ledger is not one that reticent wrote. Restore it from a backup."
 
 Check = Callable[[Any], bool]
@@ -24,7 +24,7 @@ def _number(value: Any) -> bool:
 
 
 def _numbers(value: Any) -> bool:
-    return all(map(_number, value)) if isinstance(value, list) else _number(value)
+    return isinstance(value, list) and all(map(_number, value))
 
 
 def _maybe(check: Check) -> Check:
@@ -36,22 +36,21 @@ def _described(value: Any) -> bool:
     return isinstance(value, dict) and settings.names_an_epoch(value)
 
 
-_identity, _settings = _maybe(settings.is_identity), _maybe(_described)
+_settings = _maybe(_described)
 _FIELDS: Mapping[str, Mapping[str, Check]] = {
-    "open": {"identity": _identity, "settings": _settings},
+    "open": {"identity": settings.is_identity, "settings": _settings},
     "spend": {
         "at": _text,
         "task": _text,
         "private": lambda value: isinstance(value, bool),
         "persons": _maybe(_text),
-        "mark": _identity,
+        "mark": _maybe(settings.is_identity),
     },
     "publish": {"of": _numbers, "release": _maybe(settings.is_entry)},
     "void": {"of": _number, "reason": _text},
     "act": {"at": _text, "text": _text},
     "settings": {"settings": _settings},
     "releases": {"releases": settings.are_entries},
-    "upgrade": {"identity": _identity, "settings": _settings, "releases": settings.are_entries},
 }
 
 

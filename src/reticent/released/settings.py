@@ -20,6 +20,7 @@ RELEASES = "releases"
 _FILES = re.compile(rf"{re.escape(LABELS)}|{RELEASES}/[A-Za-z0-9][A-Za-z0-9._-]{{0,99}}\.safetensors")
 _DIGEST = re.compile("[0-9a-f]{64}")
 _LONGEST_NAME = 1_000
+TOO_OLD = "reticent 0.1.0 or before, whose models this version does not open. Use that version."
 
 
 def checked(stored: Any) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from reticent.released.release import Release
 MANIFEST = "manifest.json"
 LABELS, RELEASES = settings.LABELS, settings.RELEASES
 FORMAT = 4
-UPGRADED = 3  # the previous format: it can predict, and must be upgraded to learn
 _LARGEST_MANIFEST, _LARGEST_LABELS, _LARGEST_RELEASE = 64 * MEGABYTE, 512 * MEGABYTE, 4096 * MEGABYTE
 _LEDGER = "ledger"
 _PUBLIC = stored_events.to_json(events.Public())
@@ -45,11 +44,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     with readable(file):
         content = json_of(read_inside(folder, MANIFEST, most=_LARGEST_MANIFEST))
         stored = errors.whole("format", content["format"], at_least=1)
-    if stored not in (UPGRADED, FORMAT):
-        way = "a newer version. Update reticent." if stored > FORMAT else "a version before the first release."
+    if stored != FORMAT:
+        way = "a newer version. Update reticent." if stored > FORMAT else settings.TOO_OLD
         raise errors.InvalidValue(f"{file} was written by {way}")
-    with readable(file):
-        return _of_format_3(content) if stored == UPGRADED else dict(content)
+    return dict(content)
 
 
 @contextlib.contextmanager
@@ -64,14 +62,6 @@ def readable(file: Path) -> Iterator[None]:
         raise errors.StorageError(sentence) from error
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise errors.InvalidValue(f"{file} cannot be read. Restore it from a backup.") from error
-
-
-def _of_format_3(content: dict[str, Any]) -> dict[str, Any]:
-    """Format 3 had no identity, and another name for the decoy rows of a head."""
-    learner = content["learner"]
-    if learner is not None and "others" in learner:
-        learner = {("decoys" if name == "others" else name): value for name, value in learner.items()}
-    return {**content, "identity": None, "learner": learner}
 
 
 def write_labels(folder: Path, labels: LabelSpace, public: Mapping[str, Any]) -> dict[str, str]:
@@ -134,17 +124,17 @@ def write_release(folder: Path, number: int, release: Release | bytes, identity:
     return {"file": file, "sha256": hashlib.sha256(blob).hexdigest()}
 
 
-def read_release(folder: Path, entry: Mapping[str, str], identity: str | None) -> Release:
+def read_release(folder: Path, entry: Mapping[str, str], identity: str) -> Release:
     """Reads one release, and checks its digest and that it belongs to the ledger."""
     blob = _read(folder, entry, most=_LARGEST_RELEASE)
     return unpacked(blob, folder / entry["file"], identity)
 
 
-def unpacked(blob: bytes, file: Path, identity: str | None) -> Release:
+def unpacked(blob: bytes, file: Path, identity: str) -> Release:
     """Returns the release that a file holds, and checks that it belongs to the ledger."""
     with readable(file):
         about = _header(blob).about
-        if _LEDGER in about and about[_LEDGER] != identity:  # format 3 did not say
+        if about[_LEDGER] != identity:
             raise errors.InvalidValue(f"{file} belongs to another ledger. Restore it from a backup.")
         parameters = tensors.arrays_of(blob)
         event = stored_events.from_json(json_of(about["event"]))
@@ -163,7 +153,7 @@ class Unlisted(NamedTuple):
 
     file: str
     task: str
-    ledger: str | None
+    ledger: str
     is_public: bool
 
 
@@ -173,35 +163,35 @@ def unlisted(folder: Path, listed: Sequence[Mapping[str, str]]) -> Iterator[Unli
         name = f"{RELEASES}/{file.name}"
         with readable(file), contextlib.suppress(FileNotFoundError):
             about = _header_in(folder, name).about
-            yield Unlisted(name, about["task"], about.get(_LEDGER), json_of(about["event"]) == _PUBLIC)
+            yield Unlisted(name, about["task"], about[_LEDGER], json_of(about["event"]) == _PUBLIC)
 
 
-def left_behind(folder: Path, listed: Sequence[Mapping[str, str]], identity: str | None) -> list[str]:
+def left_behind(folder: Path, listed: Sequence[Mapping[str, str]], identity: str) -> list[str]:
     """Returns drafts of releases, and releases of this ledger that are not listed: somebody may have read them.
 
     Public labels alone are no release of examples.
     """
     with readable(folder / RELEASES):
         drafts = [f"{RELEASES}/{name}" for name in _strays(folder, listed) if is_draft(name)]
-        mine = (release for release in unlisted(folder, listed) if release.ledger in (None, identity))
+        mine = (release for release in unlisted(folder, listed) if release.ledger == identity)
         return drafts + [release.file for release in mine if not release.is_public]
 
 
-def read_unlisted(folder: Path, file: str, identity: str | None) -> tuple[bytes, Release]:
+def read_unlisted(folder: Path, file: str, identity: str) -> tuple[bytes, Release]:
     """Reads a release that is not listed, whole: its bytes, and what they say."""
     with readable(folder / file):
         blob = read_inside(folder, file, most=_LARGEST_RELEASE)
     return blob, unpacked(blob, folder / file, identity)
 
 
-def remove_unlisted(folder: Path, listed: Sequence[Mapping[str, str]], identity: str | None) -> None:
+def remove_unlisted(folder: Path, listed: Sequence[Mapping[str, str]], identity: str) -> None:
     """Removes what killed processes have left: drafts, and releases of this ledger that are not listed."""
     with readable(folder):
         if (folder / RELEASES).is_symlink():
             raise errors.InvalidValue(f"Expected a folder and not a link: {folder / RELEASES}.")
         remove_drafts(folder)
         remove(folder / RELEASES / name for name in _strays(folder, listed) if is_draft(name))
-        mine = [release.file for release in unlisted(folder, listed) if release.ledger in (None, identity)]
+        mine = [release.file for release in unlisted(folder, listed) if release.ledger == identity]
         remove(folder / file for file in mine)
 
 
@@ -221,7 +211,7 @@ def _header_in(folder: Path, name: str) -> tensors.Header:
 
 def _header(blob: bytes) -> tensors.Header:
     header = tensors.header_of(blob)
-    if not {"task", "event", "private"} <= set(header.about):
+    if not {"task", "event", "private", _LEDGER} <= set(header.about):
         raise ValueError("Expected the header of a release.")
     return header
 

@@ -21,7 +21,7 @@ from reticent.released.probabilities import noise_in, temperature
 from reticent.released.release import Release
 from reticent.released.standing import counted_rows, live_rows
 
-_COMBINATIONS = {"by_evidence": by_evidence, "rank_one": denoise.rank_one, "total": denoise.total}
+_COMBINATIONS = {"by_evidence": by_evidence, "total": denoise.total}
 
 
 class Directions(NamedTuple):

@@ -56,7 +56,7 @@ def identity(statement: Statement) -> dict[str, str]:
     return {
         "Model": statement.name or "in memory, without a folder",
         "Written by": f"reticent {statement.software}",
-        "Model id (ledger)": statement.identity or "none, of an earlier format",
+        "Model id (ledger)": statement.identity or "none",
         "Last hash of the ledger": statement.head or "none",
     }
 

@@ -5,9 +5,9 @@ import pytest
 import reticent as rt
 from reticent.gate.remembered import RememberedSums
 from reticent.lab.attack import audit, exact, games, memory_games
+from reticent.lab.attack.memory_moves import Remembering
 from reticent.memory import Epoch
 from reticent.privacy import accounting, events
-from reticent.testing.memory_checks import Remembering
 from tests.assurance import planted_memory
 
 BUDGET = rt.Budget(epsilon=1.0, delta=1e-5)

@@ -8,9 +8,9 @@ from scipy.stats import binomtest
 
 from reticent.gate.noise import NoiseSource
 from reticent.lab.attack import memory_law
+from reticent.lab.attack.memory_moves import Remembering
 from reticent.privacy import accounting, epoch_costs, gaussian
 from reticent.privacy.events import Remembered
-from reticent.testing.memory_checks import Remembering
 from tests.conftest import ALPHA
 
 OFTEN = 400  # examples that make a label known in any task

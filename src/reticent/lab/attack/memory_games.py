@@ -10,8 +10,8 @@ from reticent.gate.noise import NoiseSource
 from reticent.gate.remembered import FINE, RememberedSums
 from reticent.lab.attack import exact, memory_law, stream_games
 from reticent.lab.attack.games import Result, judge
+from reticent.lab.attack.memory_moves import Remembering, Stream, Task, largest_move
 from reticent.privacy import accounting, events
-from reticent.testing.memory_checks import Remembering, Stream, Task, largest_move
 
 MOVED = "one person in an epoch, over its noise"
 GATHERED = "labels that gather evidence, over three tasks"
