@@ -106,7 +106,7 @@ def test_text_has_every_row_with_its_marks():
         "     5  2026-01-03  tuning not covered: by hand",
         "     6  2026-01-04  one",
     ]
-    plain = statement(acts=(), head=None, spends=()).text()
+    plain = statement(acts=(), head=None, identity=None, spends=()).text()
     assert plain.endswith("\n\nSpends: none yet")
     assert "Ledger" not in plain
     assert "NOT COVERED" not in plain
