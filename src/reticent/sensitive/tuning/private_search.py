@@ -81,9 +81,8 @@ def tune_privately(
       - The whole selection is spent before anything is drawn.         test_private_tuning_spends_before_it_draws
       - No run spends more than the event says, at any Rényi order.    test_no_run_spends_more_than_the_event
       - How many runs there were is never published.                   test_number_of_runs_is_never_shown
-      - Sensitive examples and labels, and parts of them, are refused as public ones; a copy is not, since a refusal of
-        equal rows would tell who supplies them what the sensitive ones are.
-                                                                       test_sensitive_examples_are_no_public_validation
+      - Sensitive examples and labels, and parts of them, are refused as public ones; equal copies are not, since that
+        would tell who is a member.                             test_sensitive_examples_are_no_public_validation
 
     Args:
         learner: What to tune. Its task size is a public guess of how many examples there are; see `rescaled`.
