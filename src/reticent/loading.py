@@ -12,11 +12,8 @@ from reticent.released.model import Encode
 if TYPE_CHECKING:  # learning imports it; predicting does not
     from reticent.sensitive.learners.learner import Learner
 
-# The features of reticent 0.1 were torch's: the same up to their last bits, and not the same encoder.
-_BEFORE = (
-    " A model that was made before reticent 0.2 has that of torch: load(path, encoder=minilm(backend='torch')), or "
-    "--encoder minilm-torch."
-)
+# Its features were torch's once: the same up to their last bits, and not the same encoder.
+_BEFORE = " An older model has that of torch: load(path, encoder=minilm(backend='torch')), or --encoder minilm-torch."
 
 
 def load(

@@ -165,7 +165,7 @@ def test_adapters_need_torch_and_say_so_before_the_spend(adapter):
 
 @needs_minilm_torch
 def test_a_model_of_the_features_before_names_its_encoder(tmp_path, minilm_torch):
-    """Until version 0.2 `minilm` was that of torch: the name is the same, the features are not."""
+    """`minilm` was that of torch once: the name is the same, the features are not."""
     before = replace(minilm_torch, name="minilm")
     classifier(encoder=before, path=tmp_path / "model").learn_task(TEXTS, ["x", "y"] * 10, name="march")
     with pytest.raises(errors.InvalidValue, match=r"encoder=minilm\(backend='torch'\)"):
